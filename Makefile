@@ -1,13 +1,39 @@
-# Everything here needs Go and nothing else; the PostgreSQL server that the tests and `make run` use is started for them.
+# Everything here needs Go (with cgo's C compiler for the race detector) and nothing else: the PostgreSQL server that
+# `make run` and `make test` use is started for them, unless one is configured or, for the tests, listens on port 15432.
 
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
-PROTOGEN := go -C flyteidl2/protogen run . -root ../..
+PROTOGEN    := go -C flyteidl2/protogen run . -root ../..
+
+# Given to the program that `make run` or `make swarm` starts, e.g. make run ARGS='--help'
+ARGS ?=
+# Given to `go test`, e.g. make test PKGS=./runs/... TESTFLAGS='-run Watch -v'
+PKGS      ?= ./...
+TESTFLAGS ?=
 
 .DEFAULT_GOAL := help
 
 .PHONY: help
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: run
+run: ## Start the runs service on an embedded PostgreSQL (ARGS='--help' lists its settings)
+	go run ./runs/cmd $(ARGS)
+
+.PHONY: swarm
+swarm: ## Put a load on the running service and report (ARGS='--help' lists its flags)
+	go run ./runs/cmd/swarm $(ARGS)
+
+.PHONY: test
+test: ## Run all tests with the race detector (PKGS and TESTFLAGS narrow it down)
+	go run ./flytestdlib/database/cmd/withpostgres -- go test -race -timeout 15m $(TESTFLAGS) $(PKGS)
+
+.PHONY: lint
+lint: ## Check formatting, go vet, staticcheck
+	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "gofmt would change:" $$unformatted >&2; exit 1; }
+	go vet ./...
+	go run $(STATICCHECK) ./...
+	go -C flyteidl2/protogen vet ./...
 
 .PHONY: generate
 generate: ## Write gen/go/ anew from flyteidl2/
