@@ -1,0 +1,11 @@
+CREATE TABLE actions (
+    project TEXT NOT NULL,
+    domain TEXT NOT NULL,
+    run_name TEXT NOT NULL DEFAULT '',
+    name TEXT NOT NULL,
+    parent_action_name TEXT,
+    phase INTEGER NOT NULL DEFAULT 1,
+    created_at TIMESTAMPTZ NOT NULL DEFAULT CURRENT_TIMESTAMP,
+    updated_at TIMESTAMPTZ NOT NULL DEFAULT CURRENT_TIMESTAMP,
+    PRIMARY KEY (project, domain, run_name, name)
+);

@@ -1,0 +1,1 @@
+CREATE INDEX idx_actions_phase ON actions (phase);
