@@ -8,9 +8,9 @@ import (
 // Config says what is logged and how. The zero value means level info in text.
 type Config struct {
 	// Level is the least severe level that is written: debug, info (default), warn or error.
-	Level Level `mapstructure:"level" desc:"least severe level that is logged" enum:"debug,info,warn,error"`
+	Level Level `yaml:"level" desc:"least severe level that is logged" enum:"debug,info,warn,error"`
 	// Format is text (default; key=value, for people) or json (one object a line, for log collectors).
-	Format Format `mapstructure:"format" desc:"form of a log line" enum:"text,json"`
+	Format Format `yaml:"format" desc:"form of a log line" enum:"text,json"`
 }
 
 // Level names a severity.
