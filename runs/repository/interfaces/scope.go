@@ -1,0 +1,43 @@
+package interfaces
+
+import (
+	"github.com/flyteorg/flyte/v2/gen/go/flyteidl2/common"
+	"github.com/flyteorg/flyte/v2/gen/go/flyteidl2/task"
+)
+
+// The filters below are what the service asks for by itself, as against what a caller filters by.
+
+// RunScope lets through the actions of one run.
+func RunScope(run *common.RunIdentifier) Filter {
+	return Filter{query: "project = ? AND domain = ? AND run_name = ?", args: []any{run.GetProject(), run.GetDomain(), run.GetName()}}
+}
+
+// ProjectScope lets through what belongs to one project and domain.
+func ProjectScope(project *common.ProjectIdentifier) Filter {
+	return Filter{query: "project = ? AND domain = ?", args: []any{project.GetName(), project.GetDomain()}}
+}
+
+// TriggerScope lets through the runs that one trigger started.
+func TriggerScope(trigger *common.TriggerName) Filter {
+	return Filter{
+		query: "project = ? AND domain = ? AND trigger_name = ? AND trigger_task_name = ?",
+		args:  []any{trigger.GetProject(), trigger.GetDomain(), trigger.GetName(), trigger.GetTaskName()},
+	}
+}
+
+// TaskScope lets through the actions that execute one version of a task.
+func TaskScope(id *task.TaskIdentifier) Filter {
+	return Filter{
+		query: "task_project = ? AND task_domain = ? AND task_name = ? AND task_version = ?",
+		args:  []any{id.GetProject(), id.GetDomain(), id.GetName(), id.GetVersion()},
+	}
+}
+
+// RootActions lets through runs, that is, actions without a parent.
+func RootActions() Filter { return Filter{query: "parent_action_name IS NULL"} }
+
+// HasPausedAction lets through what belongs to a run of which at least one action is paused.
+func HasPausedAction() Filter {
+	// The phase is written out, not bound: only then can the planner match it with the partial index.
+	return Filter{query: "(project, domain, run_name) IN (SELECT project, domain, run_name FROM actions WHERE phase = 9)"}
+}
