@@ -1,7 +1,9 @@
 package database
 
 import (
+	"errors"
 	"fmt"
+	"regexp"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -27,23 +29,23 @@ const maxConnections = 262143
 // MaxOpenConnections counts per process: replicas × MaxOpenConnections, plus two per replica for the notify pump and listener, must
 // stay below the server's max_connections.
 type DbConfig struct {
-	MaxIdleConnections int            `mapstructure:"maxIdleConnections" desc:"connections kept open while unused; at most maxOpenConnections"`
-	MaxOpenConnections int            `mapstructure:"maxOpenConnections" desc:"most connections this process opens at a time; further requests wait for one"`
-	ConnMaxLifeTime    time.Duration  `mapstructure:"connMaxLifeTime" desc:"age at which a connection is replaced by a new one (duration, e.g. 1h)"`
-	Postgres           PostgresConfig `mapstructure:"postgres"`
+	MaxIdleConnections int            `yaml:"maxIdleConnections" desc:"connections kept open while unused; at most maxOpenConnections"`
+	MaxOpenConnections int            `yaml:"maxOpenConnections" desc:"most connections this process opens at a time; further requests wait for one"`
+	ConnMaxLifeTime    time.Duration  `yaml:"connMaxLifeTime" desc:"age at which a connection is replaced by a new one (duration, e.g. 1h)"`
+	Postgres           PostgresConfig `yaml:"postgres"`
 }
 
 // PostgresConfig addresses one PostgreSQL database.
 type PostgresConfig struct {
-	Host            string `mapstructure:"host" desc:"host name, address or unix socket folder of the server"`
-	ReadReplicaHost string `mapstructure:"readReplicaHost" desc:"host of a read replica with the same port, database and credentials; empty: none"`
-	Port            int    `mapstructure:"port" desc:"TCP port of the server (1 to 65535)"`
-	DbName          string `mapstructure:"dbname" desc:"database name; created when it is missing"`
-	User            string `mapstructure:"username" desc:"role to connect as"`
-	Password        string `mapstructure:"password" desc:"password of the role; passwordPath keeps it out of files and process lists"`
-	PasswordPath    string `mapstructure:"passwordPath" desc:"file that holds the password (surrounding white space is cut off); takes the place of password"`
-	ExtraOptions    string `mapstructure:"options" desc:"further connection parameters as key=value pairs separated by spaces, e.g. sslmode=verify-full"`
-	Debug           bool   `mapstructure:"debug" desc:"log every SQL statement, with its values, at debug level"`
+	Host            string `yaml:"host" desc:"host name, address or unix socket folder of the server"`
+	ReadReplicaHost string `yaml:"readReplicaHost" desc:"host of a read replica with the same port, database and credentials; empty: none"`
+	Port            int    `yaml:"port" desc:"TCP port of the server (1 to 65535)"`
+	DbName          string `yaml:"dbname" desc:"database name; created when it is missing"`
+	User            string `yaml:"username" desc:"role to connect as"`
+	Password        string `yaml:"password" desc:"password of the role; passwordPath keeps it out of files and process lists" secret:"true"`
+	PasswordPath    string `yaml:"passwordPath" desc:"file that holds the password (surrounding white space is cut off); takes the place of password"`
+	ExtraOptions    string `yaml:"options" desc:"further connection parameters as key=value pairs separated by spaces, e.g. sslmode=verify-full"`
+	Debug           bool   `yaml:"debug" desc:"log every SQL statement, with its values, at debug level"`
 }
 
 // DefaultDbConfig returns the configuration used where nothing is set: database flyte on localhost:5432.
@@ -87,39 +89,56 @@ func (c PostgresConfig) WithDefaults() PostgresConfig {
 	return c
 }
 
-// Validate checks bounds after defaults; the error names the field and the bound, and holds no secret.
+// Validate checks bounds after defaults. The error joins everything that is wrong; each part begins with the field's key, names the
+// bound, and holds no secret.
 func (c DbConfig) Validate() error {
-	switch {
-	case c.MaxOpenConnections < 1 || c.MaxOpenConnections > maxConnections:
-		return fmt.Errorf("maxOpenConnections: %d is not within 1 to %d", c.MaxOpenConnections, maxConnections)
-	case c.MaxIdleConnections < 1 || c.MaxIdleConnections > c.MaxOpenConnections:
-		return fmt.Errorf("maxIdleConnections: %d is not within 1 to maxOpenConnections (%d)", c.MaxIdleConnections, c.MaxOpenConnections)
-	case c.ConnMaxLifeTime < time.Second:
-		return fmt.Errorf("connMaxLifeTime: %s is below 1s", c.ConnMaxLifeTime)
+	var wrong []error
+	if c.MaxOpenConnections < 1 || c.MaxOpenConnections > maxConnections {
+		wrong = append(wrong, fmt.Errorf("maxOpenConnections: %d is not within 1 to %d", c.MaxOpenConnections, maxConnections))
 	}
-	if err := c.Postgres.Validate(); err != nil {
-		return fmt.Errorf("postgres.%w", err)
+	if c.MaxIdleConnections < 1 || c.MaxIdleConnections > c.MaxOpenConnections {
+		wrong = append(wrong, fmt.Errorf("maxIdleConnections: %d is not within 1 to maxOpenConnections (%d)", c.MaxIdleConnections, c.MaxOpenConnections))
 	}
-	return nil
+	if c.ConnMaxLifeTime < time.Second {
+		wrong = append(wrong, fmt.Errorf("connMaxLifeTime: %s is below 1s", c.ConnMaxLifeTime))
+	}
+	for _, err := range c.Postgres.problems() {
+		wrong = append(wrong, fmt.Errorf("postgres.%w", err))
+	}
+	return errors.Join(wrong...)
 }
 
-// Validate checks bounds after defaults; the error names the field and the bound, and holds no secret.
-func (c PostgresConfig) Validate() error {
-	switch {
-	case c.Host == "":
-		return fmt.Errorf("host: must not be empty")
-	case c.Port < 1 || c.Port > 65535:
-		return fmt.Errorf("port: %d is not within 1 to 65535", c.Port)
-	case c.DbName == "" || len(c.DbName) > 63:
-		return fmt.Errorf("dbname: %q is not 1 to 63 bytes long", c.DbName)
-	case c.User == "" || len(c.User) > 63:
-		return fmt.Errorf("username: %q is not 1 to 63 bytes long", c.User)
-	case c.Password != "" && c.PasswordPath != "":
-		return fmt.Errorf("passwordPath: must be empty when password is set")
+// Validate is like that of DbConfig.
+func (c PostgresConfig) Validate() error { return errors.Join(c.problems()...) }
+
+// longestName is what PostgreSQL keeps of an identifier, in bytes. It cuts longer ones silently, so that another database would be meant.
+const longestName = 63
+
+var passwordOption = regexp.MustCompile(`(?i)\bpassword\s*=`)
+
+func (c PostgresConfig) problems() (wrong []error) {
+	if c.Host == "" {
+		wrong = append(wrong, errors.New("host: must not be empty"))
 	}
-	// The options are parsed with neither password nor password file, so that whatever the parser quotes back is not secret.
-	if _, err := pgx.ParseConfig(formatDsn(c, c.Host, "")); err != nil {
-		return fmt.Errorf("options: %w", withoutSecret(err, ""))
+	if c.Port < 1 || c.Port > 65535 {
+		wrong = append(wrong, fmt.Errorf("port: %d is not within 1 to 65535", c.Port))
 	}
-	return nil
+	if c.DbName == "" || len(c.DbName) > longestName {
+		wrong = append(wrong, fmt.Errorf("dbname: %q is not 1 to %d bytes long", c.DbName, longestName))
+	}
+	if c.User == "" || len(c.User) > longestName {
+		wrong = append(wrong, fmt.Errorf("username: %q is not 1 to %d bytes long", c.User, longestName))
+	}
+	if c.Password != "" && c.PasswordPath != "" {
+		wrong = append(wrong, errors.New("passwordPath: must be empty when password is set"))
+	}
+	if passwordOption.MatchString(c.ExtraOptions) {
+		return append(wrong, errors.New("options: must not hold a password, which belongs into password or passwordPath"))
+	}
+	if len(wrong) == 0 {
+		if _, err := pgx.ParseConfig(formatDsn(c, c.Host, "")); err != nil {
+			wrong = append(wrong, fmt.Errorf("options: %w", err))
+		}
+	}
+	return wrong
 }

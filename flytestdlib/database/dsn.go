@@ -2,7 +2,6 @@ package database
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -16,21 +15,11 @@ import (
 // The result contains the password: hand it to a driver, never to a log. When the password file cannot be read, that is logged and
 // the string carries no password; GetDB returns the same as an error.
 func GetPostgresDsn(ctx context.Context, config PostgresConfig) string {
-	dsn, _, err := dsnFor(config, config.Host)
+	password, err := config.resolvePassword()
 	if err != nil {
 		logger.Errorf(ctx, "connection string without a password: %v", err)
-		return formatDsn(config, config.Host, "")
 	}
-	return dsn
-}
-
-// dsnFor builds the connection string for host, which is the primary's or the replica's, and returns the password in it, for the caller to keep out of errors.
-func dsnFor(config PostgresConfig, host string) (dsn, password string, err error) {
-	password, err = config.resolvePassword()
-	if err != nil {
-		return "", "", err
-	}
-	return formatDsn(config, host, password), password, nil
+	return formatDsn(config, config.Host, password)
 }
 
 func (c PostgresConfig) resolvePassword() (string, error) {
@@ -70,13 +59,4 @@ func quoteDsnValue(value string) string {
 		return value
 	}
 	return "'" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(value) + "'"
-}
-
-// withoutSecret returns err, or, if its text contains the secret, an error whose text has it blanked out. The latter cannot be
-// unwrapped: the chain below it would still give the secret away.
-func withoutSecret(err error, secret string) error {
-	if err == nil || secret == "" || !strings.Contains(err.Error(), secret) {
-		return err
-	}
-	return errors.New(strings.ReplaceAll(err.Error(), secret, "xxxxxx"))
 }

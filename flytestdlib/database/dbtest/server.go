@@ -24,43 +24,52 @@ const (
 )
 
 // Option changes a private server before it starts.
-type Option func(*embedded.Config)
+type Option func(*Server)
 
 // WithSettings adds server settings (postgresql.conf names), e.g. max_connections.
 func WithSettings(settings map[string]string) Option {
-	return func(config *embedded.Config) { maps.Copy(config.Settings, settings) }
+	return func(s *Server) { maps.Copy(s.settings, settings) }
 }
 
 // WithPort fixes the port; without it the server takes a free one, and keeps it over restarts.
 func WithPort(port int) Option {
-	return func(config *embedded.Config) { config.Port = port }
+	return func(s *Server) { s.config.Port = port }
+}
+
+// WithVersion asks for a major version of PostgreSQL; without it the newest on the machine runs.
+func WithVersion(version int) Option {
+	return func(s *Server) { s.config.Version = version }
 }
 
 // Server is a private server for tests that break it. It keeps data and port over Stop and Start. The methods may be called from any
 // goroutine; those that can fail fail the test.
 type Server struct {
-	t testing.TB
+	t        testing.TB
+	settings map[string]string
 
 	mu      sync.Mutex
 	config  embedded.Config
 	running *embedded.Server // nil while stopped
 	last    *embedded.Server // the address stays valid while stopped
-	dropped bool
 }
 
 // StartServer starts a private server, stopped and removed at the end of the test. It costs about a second.
 func StartServer(t testing.TB, options ...Option) *Server {
 	t.Helper()
-	config := embedded.Config{Dir: tempDir(t), Settings: map[string]string{"fsync": "off", "full_page_writes": "off"}}
-	for _, option := range options {
-		option(&config)
-	}
-	return startServer(t, config)
+	return startIn(t, tempDir(t), options...)
 }
 
-func startServer(t testing.TB, config embedded.Config) *Server {
+// startIn starts a server over the data in dir, which may be new.
+func startIn(t testing.TB, dir string, options ...Option) *Server {
 	t.Helper()
-	s := &Server{t: t, config: config}
+	s := &Server{
+		t:        t,
+		config:   embedded.Config{Dir: dir},
+		settings: map[string]string{"fsync": "off", "full_page_writes": "off"},
+	}
+	for _, option := range options {
+		option(s)
+	}
 	s.Start()
 	t.Cleanup(func() { s.Stop(Immediate) })
 	return s
@@ -74,7 +83,7 @@ func (s *Server) Start() {
 	if s.running != nil {
 		s.t.Fatalf("start: server on port %d runs already", s.running.Port())
 	}
-	started, err := embedded.Start(context.WithoutCancel(s.t.Context()), s.config)
+	started, err := embedded.Start(context.WithoutCancel(s.t.Context()), s.config, embedded.WithSettings(s.settings))
 	if err != nil {
 		s.t.Fatalf("start: %v", err)
 	}

@@ -42,7 +42,8 @@ func adminConfig(ctx context.Context) (database.PostgresConfig, error) {
 			shared.err = conn.Close(ctx)
 			return
 		}
-		shared.server, shared.err = embedded.Start(ctx, embedded.Config{Ephemeral: true, Settings: map[string]string{"max_connections": "300"}})
+		shared.server, shared.err = embedded.Start(ctx, embedded.Config{},
+			embedded.Ephemeral(), embedded.WithSettings(map[string]string{"max_connections": "300"}))
 		if shared.err == nil {
 			shared.admin = shared.server.Postgres("postgres")
 		}

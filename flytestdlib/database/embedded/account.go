@@ -75,7 +75,6 @@ func (a *account) attributes() *syscall.SysProcAttr {
 	if a != nil {
 		attributes.Credential = &syscall.Credential{Uid: a.uid, Gid: a.gid, Groups: a.groups}
 	}
-	dieWithParent(attributes)
 	return attributes
 }
 
@@ -111,6 +110,14 @@ func (a *account) mayEnter(info os.FileInfo) bool {
 		return mode&0o010 != 0
 	}
 	return mode&0o001 != 0
+}
+
+// id is the uid that the server's files belong to.
+func (a *account) id() uint32 {
+	if a == nil {
+		return uint32(os.Geteuid())
+	}
+	return a.uid
 }
 
 // own gives path to the account.

@@ -3,7 +3,12 @@
 package embedded
 
 import (
+	"errors"
 	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -13,79 +18,113 @@ const (
 	MaxVersion = 18
 )
 
-// The values that WithDefaults puts in place of zeros.
-const (
-	DefaultDir          = ".data/postgres"
-	DefaultUser         = "postgres"
-	DefaultPassword     = "postgres"
-	DefaultStartTimeout = 60 * time.Second
-	DefaultStopTimeout  = 20 * time.Second
-)
+// DefaultDir is where the data is kept, seen from the working directory, when Config.Dir is empty.
+const DefaultDir = ".data/postgres"
 
-// Config says where the server keeps its data and how it is reached. The zero value is a lasting server in DefaultDir on a free port.
+// Config says where the server keeps its data and how it is reached. It is a section of a service's configuration; what only code decides
+// is an Option.
 type Config struct {
-	// Dir is the folder for data, log and lock; one server per folder. Empty: DefaultDir under the working directory or, when the
-	// server's account cannot reach that (a checkout under /root), a folder of the project's own under /var/lib.
-	Dir string `mapstructure:"dir" desc:"folder that keeps the embedded server's data between starts; empty: .data/postgres under the working directory"`
-	// Port is the TCP port on 127.0.0.1; 0 takes a free one, another one at each start.
-	Port int `mapstructure:"port" desc:"TCP port of the embedded server on 127.0.0.1 (1 to 65535); 0: a free one"`
-	// Version is the major version to run; 0 takes that of the data in Dir, else the newest one found.
-	Version int `mapstructure:"version" desc:"major version of PostgreSQL (14 to 18); 0: that of the data, else the newest found"`
-	// BinDir is the folder of the server programs; empty looks in PATH and the usual install folders, and downloads as the last resort.
-	BinDir string `mapstructure:"binDir" desc:"folder that holds initdb and postgres; empty: searched, and downloaded when there is none"`
-	// Account is the account that the server runs under when this process is root. Empty: the owner of Dir, else postgres, else nobody.
-	Account string `mapstructure:"account" desc:"account to run the server under when started as root, which PostgreSQL refuses; empty: owner of dir, postgres or nobody"`
-	// User and Password are the superuser's; they are set when the data is created and have to stay the same afterwards.
-	User     string `mapstructure:"-"`
-	Password string `mapstructure:"-"`
-	// Settings are further server settings (postgresql.conf names), e.g. max_connections. Address, port and sockets are not among them.
-	Settings map[string]string `mapstructure:"-"`
-	// Ephemeral keeps the data in a folder of its own in the temporary folder, removes it at Stop, and does not wait for the disk
-	// (fsync off). Dir must be empty.
-	Ephemeral bool `mapstructure:"-"`
-	// StartTimeout bounds Start, crash recovery included; StopTimeout bounds each step of stopping (fast, immediate, kill).
-	StartTimeout time.Duration `mapstructure:"startTimeout" desc:"longest time until the embedded server answers, crash recovery included (duration)"`
-	StopTimeout  time.Duration `mapstructure:"stopTimeout" desc:"longest time that the embedded server gets to stop by itself (duration)"`
+	// Dir also holds the log and the lock: one server per folder. Empty: DefaultDir or, when the server's account cannot reach that
+	// (a checkout under /root), a folder of its own under /var/lib/flyte-postgres.
+	Dir string `yaml:"dir" desc:"folder that keeps the data between starts; empty: .data/postgres under the working directory"`
+	// Port 0 takes a free one, another one at each start.
+	Port int `yaml:"port" desc:"TCP port on 127.0.0.1 (1 to 65535); 0: a free one"`
+	// Version 0 takes that of the data in Dir, else the newest one that is found.
+	Version int `yaml:"version" desc:"major version of PostgreSQL (14 to 18); 0: that of the data, else the newest found"`
+	// BinDir empty looks in PATH and the usual install folders, and downloads as the last resort.
+	BinDir string `yaml:"binDir" desc:"folder that holds initdb and postgres; empty: searched, and downloaded where there is none"`
+	// DownloadURL is asked for binaries built by the zonkyio/embedded-postgres-binaries project.
+	DownloadURL string `yaml:"downloadUrl" desc:"Maven repository from which server programs are downloaded when the machine has none"`
+	// Account matters only to root. Empty: the owner of Dir, else postgres, else nobody.
+	Account string `yaml:"account" desc:"account that the server runs under when this process is root, which PostgreSQL refuses; empty: owner of dir, postgres or nobody"`
+	// StartTimeout includes initdb and crash recovery, but not a download, which has a limit of its own.
+	StartTimeout time.Duration `yaml:"startTimeout" desc:"longest time until the server answers, crash recovery included (duration)"`
+	// StopTimeout bounds each step: fast, then immediate, then by force.
+	StopTimeout time.Duration `yaml:"stopTimeout" desc:"longest time that the server gets to stop by itself (duration)"`
 }
 
-// WithDefaults returns a copy in which every zero value that has a default is replaced by it. Dir stays empty: its default depends on who can reach it.
+// DefaultConfig is a lasting server in DefaultDir on a free port.
+func DefaultConfig() Config { return Config{}.WithDefaults() }
+
+// WithDefaults returns a copy in which every zero value that has a default is replaced by it.
 func (c Config) WithDefaults() Config {
-	if c.User == "" {
-		c.User = DefaultUser
-	}
-	if c.Password == "" {
-		c.Password = DefaultPassword
+	if c.DownloadURL == "" {
+		c.DownloadURL = "https://repo1.maven.org/maven2"
 	}
 	if c.StartTimeout == 0 {
-		c.StartTimeout = DefaultStartTimeout
+		c.StartTimeout = 60 * time.Second
 	}
 	if c.StopTimeout == 0 {
-		c.StopTimeout = DefaultStopTimeout
+		c.StopTimeout = 20 * time.Second
 	}
 	return c
 }
 
-// reserved settings are what makes the server private and findable.
-var reserved = []string{"listen_addresses", "port", "unix_socket_directories", "data_directory", "hba_file"}
-
-// Validate checks bounds after defaults; the error names the field and the bound.
+// Validate checks bounds after defaults. The error joins everything that is wrong; each part begins with the field's key and names the bound.
 func (c Config) Validate() error {
-	switch {
-	case c.Port < 0 || c.Port > 65535:
-		return fmt.Errorf("port: %d is not within 0 to 65535", c.Port)
-	case c.Version != 0 && (c.Version < MinVersion || c.Version > MaxVersion):
-		return fmt.Errorf("version: %d is neither 0 nor within %d to %d", c.Version, MinVersion, MaxVersion)
-	case c.Ephemeral && c.Dir != "":
-		return fmt.Errorf("dir: must be empty for an ephemeral server, is %q", c.Dir)
-	case c.StartTimeout < time.Second:
-		return fmt.Errorf("startTimeout: %s is below 1s", c.StartTimeout)
-	case c.StopTimeout < time.Second:
-		return fmt.Errorf("stopTimeout: %s is below 1s", c.StopTimeout)
+	var wrong []error
+	if c.Port < 0 || c.Port > 65535 {
+		wrong = append(wrong, fmt.Errorf("port: %d is not within 0 to 65535", c.Port))
 	}
-	for _, name := range reserved {
-		if _, set := c.Settings[name]; set {
-			return fmt.Errorf("settings: %s is not free to be set", name)
+	if c.Version != 0 && (c.Version < MinVersion || c.Version > MaxVersion) {
+		wrong = append(wrong, fmt.Errorf("version: %d is neither 0 nor within %d to %d", c.Version, MinVersion, MaxVersion))
+	}
+	if at, err := url.Parse(c.DownloadURL); err != nil || at.Host == "" {
+		wrong = append(wrong, fmt.Errorf("downloadUrl: %q is no URL with a host", c.DownloadURL))
+	}
+	if c.StartTimeout < time.Second {
+		wrong = append(wrong, fmt.Errorf("startTimeout: %s is below 1s", c.StartTimeout))
+	}
+	if c.StopTimeout < time.Second {
+		wrong = append(wrong, fmt.Errorf("stopTimeout: %s is below 1s", c.StopTimeout))
+	}
+	return errors.Join(wrong...)
+}
+
+// Option decides what a service's users have no say in.
+type Option func(*options)
+
+type options struct {
+	user, password string
+	settings       map[string]string
+	ephemeral      bool
+}
+
+// WithCredentials names the superuser, postgres/postgres without it. They are set when the data is created and must stay the same for it.
+func WithCredentials(user, password string) Option {
+	return func(o *options) { o.user, o.password = user, password }
+}
+
+// WithSettings adds server settings by their postgresql.conf names, e.g. max_connections. Those that keep the server private and
+// findable (address, port, sockets, files) are refused.
+func WithSettings(settings map[string]string) Option {
+	return func(o *options) { maps.Copy(o.settings, settings) }
+}
+
+// Ephemeral keeps the data in a temporary folder, which goes with the server, and does not make it wait for the disk: for tests.
+func Ephemeral() Option {
+	return func(o *options) { o.ephemeral = true }
+}
+
+var reservedSettings = []string{"listen_addresses", "port", "unix_socket_directories", "data_directory", "hba_file", "ident_file", "external_pid_file"}
+
+func collect(config Config, given []Option) (options, error) {
+	o := options{user: "postgres", password: "postgres", settings: map[string]string{}}
+	for _, option := range given {
+		option(&o)
+	}
+	switch {
+	case o.user == "" || o.password == "":
+		return o, errors.New("credentials: neither user nor password may be empty")
+	case strings.ContainsAny(o.password, "\r\n\x00"):
+		return o, errors.New("credentials: the password may not hold line breaks or NUL")
+	case o.ephemeral && config.Dir != "":
+		return o, fmt.Errorf("dir: must be empty for an ephemeral server, is %q", config.Dir)
+	}
+	for _, name := range slices.Sorted(maps.Keys(o.settings)) {
+		if slices.Contains(reservedSettings, strings.ToLower(name)) {
+			return o, fmt.Errorf("settings: %s is not free to be set", name)
 		}
 	}
-	return nil
+	return o, nil
 }

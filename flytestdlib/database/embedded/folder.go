@@ -5,16 +5,19 @@ package embedded
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 )
 
-// folder is the place of one server: data, log and lock below one directory.
+// folder is the place of one server.
 type folder struct {
-	dir string // absolute, links resolved: as the kernel names it, so that processesOver can compare
+	dir       string // absolute, links resolved: as the kernel names it, so that processesOver can compare
+	temporary string // the temporary folder around dir, empty for a lasting server
 }
 
 func (f folder) data() string { return filepath.Join(f.dir, "data") }
@@ -24,7 +27,7 @@ func (f folder) lock() string { return filepath.Join(f.dir, "lock") }
 // version returns the major version that made the data, 0 when there is none yet.
 func (f folder) version() (int, error) {
 	content, err := os.ReadFile(filepath.Join(f.data(), "PG_VERSION"))
-	if os.IsNotExist(err) {
+	if errors.Is(err, os.ErrNotExist) {
 		return 0, nil
 	}
 	if err != nil {
@@ -37,46 +40,70 @@ func (f folder) version() (int, error) {
 	return version, nil
 }
 
-// openFolder creates the server's folder where it is missing and gives it to the account.
-func openFolder(dir string, run *account) (folder, error) {
-	if err := run.reach(filepath.Join(dir, "data")); err != nil {
-		return folder{}, err
-	}
-	_, err := os.Stat(dir)
-	missing := os.IsNotExist(err)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return folder{}, err
-	}
-	if missing {
-		if err := run.own(dir); err != nil {
-			return folder{}, err
-		}
-	}
-	resolved, err := filepath.EvalSymlinks(dir)
-	if err != nil {
-		return folder{}, err
-	}
-	return folder{dir: resolved}, nil
+// leader returns the process id of the server that last ran over the data, 0 when there is no trace of one.
+func (f folder) leader() int {
+	content, _ := os.ReadFile(f.pidFile())
+	first, _, _ := strings.Cut(string(content), "\n")
+	pid, _ := strconv.Atoi(first)
+	return pid
 }
 
-// chooseDir returns the absolute folder for config, and the account to run under. Without a configured folder, and with the default one
-// out of the account's reach, the data goes below /var/lib, in a folder named after the default one.
-func chooseDir(config Config) (string, *account, error) {
+func (f folder) pidFile() string { return filepath.Join(f.data(), "postmaster.pid") }
+
+// lastingFolder opens the configured folder and says under which account its server has to run.
+func lastingFolder(config Config) (folder, *account, error) {
 	dir := config.Dir
 	if dir == "" {
 		dir = DefaultDir
 	}
 	dir, err := filepath.Abs(dir)
 	if err != nil {
-		return "", nil, fmt.Errorf("dir: %w", err)
+		return folder{}, nil, fmt.Errorf("dir: %w", err)
 	}
 	run, err := serverAccount(config.Account, dir)
 	if err != nil {
-		return "", nil, err
+		return folder{}, nil, err
 	}
-	if config.Dir == "" && run.reach(filepath.Join(dir, "data")) != nil {
-		sum := sha256.Sum256([]byte(dir))
-		dir = filepath.Join("/var/lib/flyte-postgres", hex.EncodeToString(sum[:6]))
+	if config.Dir == "" && run.reach(dir) != nil {
+		dir = fallbackDir(dir)
 	}
-	return dir, run, nil
+	opened, err := openFolder(dir, run)
+	return opened, run, err
+}
+
+// fallbackDir is where root keeps the data of a project that the server's account cannot enter: one folder per project.
+func fallbackDir(dir string) string {
+	sum := sha256.Sum256([]byte(dir))
+	return filepath.Join("/var/lib/flyte-postgres", hex.EncodeToString(sum[:6]))
+}
+
+// openFolder creates the server's folder where it is missing, gives a new or empty one to the account, and refuses another account's.
+func openFolder(dir string, run *account) (folder, error) {
+	if err := run.reach(dir); err != nil {
+		return folder{}, fmt.Errorf("dir %s is out of reach for the server, which does not run as root: %w", dir, err)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return folder{}, fmt.Errorf("dir: %w", err)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return folder{}, fmt.Errorf("dir: %w", err)
+	}
+	if len(entries) == 0 {
+		if err := run.own(dir); err != nil {
+			return folder{}, fmt.Errorf("dir: %w", err)
+		}
+	}
+	info, err := os.Stat(dir)
+	if err != nil {
+		return folder{}, fmt.Errorf("dir: %w", err)
+	}
+	if owner := info.Sys().(*syscall.Stat_t).Uid; owner != run.id() {
+		return folder{}, fmt.Errorf("dir %s belongs to uid %d, but the server would run as uid %d: use another dir, or remove this one", dir, owner, run.id())
+	}
+	resolved, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return folder{}, fmt.Errorf("dir: %w", err)
+	}
+	return folder{dir: resolved}, nil
 }

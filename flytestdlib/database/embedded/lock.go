@@ -10,9 +10,10 @@ import (
 	"syscall"
 )
 
-// lockDir takes the folder's lock, which the kernel gives back when its holder ends, however that happens. The holder's process id is in it for the error message.
-func lockDir(path string) (*os.File, error) {
-	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
+// lockFile takes the lock of a server's folder, which the kernel gives back when its holder ends, however that happens. The holder's
+// process id is in the file, for the error message.
+func lockFile(path string, flags int) (*os.File, error) {
+	file, err := os.OpenFile(path, flags, 0o644)
 	if err != nil {
 		return nil, err
 	}
@@ -22,10 +23,15 @@ func lockDir(path string) (*os.File, error) {
 			return nil, fmt.Errorf("lock %s: %w", path, err)
 		}
 		holder, _ := os.ReadFile(path)
-		return nil, fmt.Errorf("in use by process %s (lock %s)", strings.TrimSpace(string(holder)), path)
+		return nil, fmt.Errorf("in use by process %s, which holds %s", strings.TrimSpace(string(holder)), path)
 	}
-	if err := file.Truncate(0); err == nil {
-		_, _ = file.WriteAt(fmt.Appendf(nil, "%d\n", os.Getpid()), 0)
+	if err := errors.Join(file.Truncate(0), write(file, fmt.Sprintln(os.Getpid()))); err != nil {
+		return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), file.Close())
 	}
 	return file, nil
+}
+
+func write(file *os.File, text string) error {
+	_, err := file.WriteAt([]byte(text), 0)
+	return err
 }

@@ -3,18 +3,35 @@
 package embedded
 
 import (
-	"errors"
 	"io"
 	"os"
 	"strings"
-
-	"github.com/jackc/pgx/v5/pgconn"
 )
 
 const (
+	// logLimit is the size in bytes above which a start moves the log aside; the one before that is dropped.
+	logLimit = 16 << 20
+	// tailBytes and tailLines bound what an error quotes of the log.
 	tailBytes = 8 << 10
 	tailLines = 12
 )
+
+// openLog opens the server's log for appending, and returns where the coming run's lines begin.
+func openLog(path string) (log *os.File, start int64, err error) {
+	if info, err := os.Stat(path); err == nil && info.Size() > logLimit {
+		if err := os.Rename(path, path+".1"); err != nil {
+			return nil, 0, err
+		}
+	}
+	if log, err = os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644); err != nil {
+		return nil, 0, err
+	}
+	if start, err = log.Seek(0, io.SeekEnd); err != nil {
+		_ = log.Close()
+		return nil, 0, err
+	}
+	return log, start, nil
+}
 
 // logTail returns the last lines that this run of the server wrote.
 func (s *Server) logTail() string {
@@ -37,12 +54,4 @@ func (s *Server) logTail() string {
 func lastLines(text []byte) string {
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
 	return strings.Join(lines[max(0, len(lines)-tailLines):], "\n")
-}
-
-func sqlState(err error) string {
-	var server *pgconn.PgError
-	if errors.As(err, &server) {
-		return server.Code
-	}
-	return ""
 }

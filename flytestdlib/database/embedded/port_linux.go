@@ -1,3 +1,5 @@
+//go:build linux && !portable
+
 package embedded
 
 import (
@@ -12,7 +14,7 @@ import (
 // tcpListen is the state of a listening socket in /proc/net/tcp.
 const tcpListen = "0A"
 
-// portHolder finds who listens on port. Of other accounts' processes only root can tell: then it returns 0.
+// portHolder finds who listens on port. Only root can tell of other accounts' processes; where it cannot be known it returns 0.
 func portHolder(port int) (pid int, name string) {
 	sockets := map[string]bool{}
 	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {

@@ -81,7 +81,7 @@ func inspectPrograms(ctx context.Context, dir string, run *account) (programs, e
 	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	out, err := command(ctx, run, p.path("postgres"), "--version").CombinedOutput()
+	out, err := output(command(ctx, run, p.path("postgres"), "--version"))
 	if err != nil {
 		return programs{}, fmt.Errorf("programs in %s: postgres --version: %w: %s", dir, err, strings.TrimSpace(string(out)))
 	}
@@ -98,6 +98,37 @@ func inspectPrograms(ctx context.Context, dir string, run *account) (programs, e
 	return p, nil
 }
 
+// choosePrograms picks the programs that fit the configuration and the data that is there.
+func choosePrograms(ctx context.Context, config Config, at folder, run *account) (programs, error) {
+	wanted, err := at.version()
+	if err != nil {
+		return programs{}, err
+	}
+	if wanted != 0 && config.Version != 0 && wanted != config.Version {
+		return programs{}, fmt.Errorf("version: the data in %s is of version %d, not %d: configure that version, or another dir", at.dir, wanted, config.Version)
+	}
+	wanted = max(wanted, config.Version)
+	if config.BinDir != "" {
+		given, err := inspectPrograms(ctx, config.BinDir, run)
+		if err != nil {
+			return programs{}, fmt.Errorf("binDir: %w", err)
+		}
+		if wanted != 0 && given.version != wanted {
+			return programs{}, fmt.Errorf("binDir: %s holds version %d, not %d", config.BinDir, given.version, wanted)
+		}
+		return given, nil
+	}
+	for _, found := range findPrograms(ctx, run) {
+		if wanted == 0 || found.version == wanted {
+			return found, nil
+		}
+	}
+	if wanted == 0 {
+		wanted = MaxVersion
+	}
+	return download(ctx, wanted, config.DownloadURL, run)
+}
+
 // command prepares a PostgreSQL program to run under the given account, in English, away from this process' folder (which the
 // account may not be able to enter) and without the PG* variables that would redirect it.
 func command(ctx context.Context, run *account, path string, args ...string) *exec.Cmd {
@@ -105,5 +136,6 @@ func command(ctx context.Context, run *account, path string, args ...string) *ex
 	cmd.Dir = "/"
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C", "TZ=UTC", "HOME=/"}
 	cmd.SysProcAttr = run.attributes()
+	cmd.WaitDelay = 5 * time.Second // for what it leaves behind with our pipe in hand
 	return cmd
 }

@@ -1,3 +1,5 @@
+//go:build linux && !portable
+
 package embedded
 
 import (
@@ -6,8 +8,8 @@ import (
 	"strconv"
 )
 
-// processesOver returns the server processes whose working directory is the data folder: PostgreSQL enters it before anything else
-// and so do its children. That tells our server from a stranger who got the same process id.
+// processesOver returns the processes whose working directory is the data folder: PostgreSQL enters it before anything else, and its
+// children stay there. That tells a server of ours from a stranger who got the same process id, and finds orphaned children.
 func processesOver(dataDir string) []int {
 	links, err := filepath.Glob("/proc/[0-9]*/cwd")
 	if err != nil { // only a malformed pattern: a constant above
