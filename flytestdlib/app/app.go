@@ -24,7 +24,7 @@ type App struct {
 	// life ends, with the cause, when the process is to go down.
 	life    context.Context
 	endLife context.CancelCauseFunc
-	// draining begins when streams are to end; requestsCut when requests that did not finish in time are ended.
+	// draining ends when streams are to end; requestsCut when requests that did not finish in time are.
 	draining    context.Context
 	startDrain  context.CancelFunc
 	requestsCut context.Context
@@ -70,6 +70,12 @@ func (a *App) Check(name string, check func(context.Context) error) {
 // that it returns before that takes the process down.
 func (a *App) Go(name string, work func(context.Context) error) {
 	a.workers.start(name, work, a.endLife)
+}
+
+// OnDrain has f called, in a goroutine of its own, when the process drains. It tells streams to end: those that stay quiet for
+// hours would otherwise last until the drain timeout cuts them off.
+func (a *App) OnDrain(f func()) {
+	context.AfterFunc(a.draining, f)
 }
 
 // OnClose has something closed at the end, when no request and no worker uses it any more, the last opened first, each within

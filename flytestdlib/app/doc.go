@@ -12,5 +12,5 @@
 // A first SIGTERM or SIGINT begins the way to the right; a second one ends the process at once with status 128 + signal.
 // Whatever exceeds its deadline is named in the log and left behind, so that the end comes within the sum of the deadlines.
 //
-// The package knows HTTP and Connect; it knows nothing of databases or of the service's own RPCs.
+// The package knows HTTP; it knows nothing of databases or of the service's own RPCs.
 package app

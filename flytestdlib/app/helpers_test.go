@@ -161,57 +161,37 @@ func (l *lockedBuffer) String() string {
 
 const (
 	watchProcedure = "/test.Service/Watch"
-	echoProcedure  = "/test.Service/Echo"
 	askProcedure   = "/test.Service/Ask"
 )
 
 type text = wrapperspb.StringValue
 
-// rpcs adds a watch that says "first" and then nothing until its context ends, an echo that answers each message after release
-// gave it leave, and a unary call that does the same.
+// rpcs adds a watch that says "first" and then nothing until the app drains, and a unary call that is answered after release gave
+// it leave.
 func rpcs(a *App, release <-chan struct{}) {
-	opts := connect.WithInterceptors(a.StreamInterceptor())
-	wait := func(ctx context.Context) error {
-		select {
-		case <-release:
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
+	drained := make(chan struct{})
+	a.OnDrain(func() { close(drained) })
 	a.Handle(watchProcedure, connect.NewServerStreamHandler(watchProcedure,
 		func(ctx context.Context, _ *connect.Request[text], stream *connect.ServerStream[text]) error {
 			if err := stream.Send(wrapperspb.String("first")); err != nil {
 				return err
 			}
-			<-ctx.Done()
-			return nil
-		}, opts))
-	a.Handle(echoProcedure, connect.NewBidiStreamHandler(echoProcedure,
-		func(ctx context.Context, stream *connect.BidiStream[text, text]) error {
-			for {
-				msg, err := stream.Receive()
-				if errors.Is(err, io.EOF) {
-					return nil
-				}
-				if err != nil {
-					return err
-				}
-				if err := wait(ctx); err != nil {
-					return err
-				}
-				if err := stream.Send(msg); err != nil {
-					return err
-				}
+			select {
+			case <-drained:
+				return connect.NewError(connect.CodeUnavailable, errors.New("drained"))
+			case <-ctx.Done():
+				return ctx.Err()
 			}
-		}, opts))
+		}))
 	a.Handle(askProcedure, connect.NewUnaryHandler(askProcedure,
 		func(ctx context.Context, r *connect.Request[text]) (*connect.Response[text], error) {
-			if err := wait(ctx); err != nil {
-				return nil, err
+			select {
+			case <-release:
+				return connect.NewResponse(r.Msg), nil
+			case <-ctx.Done():
+				return nil, ctx.Err()
 			}
-			return connect.NewResponse(r.Msg), nil
-		}, opts))
+		}))
 }
 
 // inFlight waits until n requests are being handled.

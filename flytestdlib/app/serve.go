@@ -67,7 +67,7 @@ func (a *App) publicHandler() http.Handler {
 	if a.sharedPort() {
 		early = append(early, a.internal)
 	}
-	service := withController(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	service := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !a.started.Load() {
 			// The body is how Connect spells an error; gRPC clients go by the status.
 			w.Header().Set("Retry-After", "1")
@@ -75,7 +75,7 @@ func (a *App) publicHandler() http.Handler {
 			return
 		}
 		a.public.ServeHTTP(w, r)
-	}))
+	})
 
 	return a.counted(firstMatch(early, service))
 }
