@@ -1,7 +1,7 @@
 // Package config fills one struct of documented defaults from a YAML file, the environment and the command line.
 //
 // The struct is the whole description. A field's yaml tag gives the key, its desc tag the meaning and the unit, the value it
-// holds before [Load] the default; nested structs are sections:
+// holds before [Load] the default; nested structs are sections (or, tagged ",inline", part of the section around them):
 //
 //	type Config struct {
 //		Server struct {

@@ -40,20 +40,26 @@ func keysOf(cfg any) keys {
 func appendKeys(ks keys, prefix string, section reflect.Value) keys {
 	for i := range section.NumField() {
 		field := section.Type().Field(i)
-		name := field.Tag.Get("yaml")
-		if name == "" || !field.IsExported() {
+		if field.Tag.Get("yaml") == "" || !field.IsExported() {
 			panic(fmt.Sprintf("config: field %s of %s is unexported or has no yaml tag", field.Name, section.Type()))
 		}
 
-		path := prefix + name
 		if field.Type.Kind() == reflect.Struct {
-			ks = appendKeys(ks, path+".", section.Field(i))
+			ks = appendKeys(ks, sectionPrefix(prefix, field), section.Field(i))
 			continue
 		}
-		ks = append(ks, newKey(path, field, section.Field(i)))
+		ks = append(ks, newKey(prefix+field.Tag.Get("yaml"), field, section.Field(i)))
 	}
 
 	return ks
+}
+
+// sectionPrefix is what the paths inside a struct field begin with.
+func sectionPrefix(outer string, field reflect.StructField) string {
+	if name := field.Tag.Get("yaml"); name != ",inline" {
+		return outer + name + "."
+	}
+	return outer
 }
 
 func newKey(path string, field reflect.StructField, v reflect.Value) *key {

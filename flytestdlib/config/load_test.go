@@ -255,6 +255,24 @@ func TestHelp(t *testing.T) {
 	assert.NotContains(t, help, "s3cr3t")
 }
 
+func TestAnInlinedStructIsPartOfTheSectionAroundIt(t *testing.T) {
+	type section struct {
+		Inner notify `yaml:",inline"`
+		Other string `yaml:"other" desc:"something"`
+	}
+	c := struct {
+		Section section `yaml:"section"`
+	}{section{Inner: notify{ChunkSize: 1}}}
+
+	err := Load(&c, Program{EnvPrefix: "FLYTE", Args: []string{"--section.mode=off", "--section.other=x"}})
+	require.NoError(t, err)
+	assert.Equal(t, mode("off"), c.Section.Inner.Mode)
+	assert.Equal(t, "x", c.Section.Other)
+
+	err = Load(&c, Program{EnvPrefix: "FLYTE", Args: []string{"--section.chunkSize=0"}})
+	require.EqualError(t, err, "configuration: section.chunkSize: 0 is not in 1 to 1000 (flag --section.chunkSize)")
+}
+
 func TestABrokenStructPanics(t *testing.T) {
 	type untagged struct{ Ratio float64 }
 	assert.PanicsWithValue(t, "config: field Ratio of config.untagged is unexported or has no yaml tag", func() { keysOf(&untagged{}) })

@@ -23,7 +23,7 @@ func validateSection(prefix string, p reflect.Value, keys keys, problems *proble
 	section := p.Elem()
 	for i := range section.NumField() {
 		if field := section.Type().Field(i); field.Type.Kind() == reflect.Struct {
-			validateSection(prefix+field.Tag.Get("yaml")+".", section.Field(i).Addr(), keys, problems)
+			validateSection(sectionPrefix(prefix, field), section.Field(i).Addr(), keys, problems)
 		}
 	}
 }
