@@ -26,5 +26,6 @@
 // No TLS passes the proxy: a client that asks for it is told that there is none, and DSN switches it off. The TCP handshake is
 // not delayed: opening a connection costs the round trips of PostgreSQL's start-up, but one less than over a real network.
 //
-// The cost is a few microseconds of CPU per message and direction, and eight goroutines per connection.
+// A round trip takes some 40 µs more than straight to the server (BenchmarkRoundTrip), whatever the delay, and a connection eight
+// goroutines.
 package pgproxy

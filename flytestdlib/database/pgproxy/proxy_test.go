@@ -33,12 +33,17 @@ func testContext(t *testing.T) context.Context {
 func start(t *testing.T, opts pgproxy.Options) (*pgproxy.Proxy, string) {
 	t.Helper()
 	dsn := dbtest.DSN(t)
+	return startFor(t, dsn, opts), dsn
+}
+
+func startFor(t testing.TB, dsn string, opts pgproxy.Options) *pgproxy.Proxy {
+	t.Helper()
 	cfg, err := pgconn.ParseConfig(dsn)
 	require.NoError(t, err)
 	p, err := pgproxy.Start(net.JoinHostPort(cfg.Host, fmt.Sprint(cfg.Port)), opts)
 	require.NoError(t, err)
 	t.Cleanup(p.Close)
-	return p, dsn
+	return p
 }
 
 func dial(ctx context.Context, dsn, app string) (*pgx.Conn, error) {
