@@ -15,7 +15,7 @@ const (
 
 // NotifyConfig says how committed changes are announced. The zero value is mode serial.
 type NotifyConfig struct {
-	Mode NotifyMode
+	Mode NotifyMode `yaml:"mode" desc:"how committed changes are announced: serial, a round trip for each; off, not at all" enum:"serial,off"`
 }
 
 // WithDefaults returns a copy in which unset fields have their default.
