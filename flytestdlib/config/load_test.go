@@ -38,7 +38,7 @@ func (n notify) Validate() error {
 	if n.Ratio < 0 || n.Ratio > 1 {
 		errs = append(errs, fmt.Errorf("ratio: %g is not in 0 to 1", n.Ratio))
 	}
-	return errors.Join(errs...)
+	return errors.Join(errors.Join(errs...))
 }
 
 type config struct {

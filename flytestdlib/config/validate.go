@@ -28,15 +28,19 @@ func validateSection(prefix string, p reflect.Value, keys keys, problems *proble
 	}
 }
 
-// parts takes apart what errors.Join put together.
-func parts(err error) []error {
+// parts takes apart what errors.Join put together, at any depth.
+func parts(err error) (all []error) {
 	if err == nil {
 		return nil
 	}
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		return joined.Unwrap()
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return []error{err}
 	}
-	return []error{err}
+	for _, part := range joined.Unwrap() {
+		all = append(all, parts(part)...)
+	}
+	return all
 }
 
 // locate completes the error of a section with the section's path and, where the field was set by somebody, the source.
