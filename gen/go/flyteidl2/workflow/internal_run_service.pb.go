@@ -592,7 +592,7 @@ func (x *RecordActionEventsRequest) GetEvents() []*ActionEvent {
 
 type RecordActionEventsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How it went; code 0 is success. The events of a request are stored all or none.
+	// How it went; code 0 is success. After a failure some of the events may have been stored; sending all again stores the rest.
 	Status        *status.Status `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -1822,13 +1822,14 @@ const file_flyteidl2_workflow_run_definition_proto_rawDesc = "" +
 	"\x06source\x18\x10 \x01(\x0e2\x1d.flyteidl2.workflow.RunSourceR\x06source\x126\n" +
 	"\brelation\x18\x11 \x01(\v2\x1a.flyteidl2.common.RelationR\brelation\x12I\n" +
 	"\x0erecovered_from\x18\x12 \x01(\v2\".flyteidl2.common.ActionIdentifierR\rrecoveredFromB\x06\n" +
-	"\x04spec\"\xf3\x02\n" +
+	"\x04spec\"\xf9\x02\n" +
 	"\fActionStatus\x12=\n" +
 	"\x05phase\x18\x01 \x01(\x0e2\x1d.flyteidl2.common.ActionPhaseB\b\xbaH\x05\x82\x01\x02\x10\x01R\x05phase\x129\n" +
 	"\n" +
 	"start_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\x12:\n" +
-	"\bend_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampH\x00R\aendTime\x88\x01\x01\x12#\n" +
-	"\battempts\x18\x04 \x01(\rB\a\xbaH\x04*\x02 \x00R\battempts\x12E\n" +
+	"\bend_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampH\x00R\aendTime\x88\x01\x01\x12)\n" +
+	"\battempts\x18\x04 \x01(\rB\r\xbaH\n" +
+	"*\b\x18\xff\xff\xff\xff\a \x00R\battempts\x12E\n" +
 	"\fcache_status\x18\x05 \x01(\x0e2\".flyteidl2.core.CatalogCacheStatusR\vcacheStatus\x12$\n" +
 	"\vduration_ms\x18\x06 \x01(\x04H\x01R\n" +
 	"durationMs\x88\x01\x01B\v\n" +
@@ -1902,12 +1903,13 @@ const file_flyteidl2_workflow_run_definition_proto_rawDesc = "" +
 	"\tcondition\x18\t \x01(\v2#.flyteidl2.workflow.ConditionActionH\x01R\tcondition\x12=\n" +
 	"\battempts\x18\a \x03(\v2!.flyteidl2.workflow.ActionAttemptR\battemptsB\b\n" +
 	"\x06resultB\x06\n" +
-	"\x04spec\"\x8d\x06\n" +
+	"\x04spec\"\xa0\x06\n" +
 	"\vActionEvent\x12:\n" +
-	"\x02id\x18\x01 \x01(\v2\".flyteidl2.common.ActionIdentifierB\x06\xbaH\x03\xc8\x01\x01R\x02id\x12!\n" +
-	"\aattempt\x18\x02 \x01(\rB\a\xbaH\x04*\x02 \x00R\aattempt\x12=\n" +
-	"\x05phase\x18\x03 \x01(\x0e2\x1d.flyteidl2.common.ActionPhaseB\b\xbaH\x05\x82\x01\x02\x10\x01R\x05phase\x12\x18\n" +
-	"\aversion\x18\x04 \x01(\rR\aversion\x129\n" +
+	"\x02id\x18\x01 \x01(\v2\".flyteidl2.common.ActionIdentifierB\x06\xbaH\x03\xc8\x01\x01R\x02id\x12'\n" +
+	"\aattempt\x18\x02 \x01(\rB\r\xbaH\n" +
+	"*\b\x18\xff\xff\xff\xff\a \x00R\aattempt\x12=\n" +
+	"\x05phase\x18\x03 \x01(\x0e2\x1d.flyteidl2.common.ActionPhaseB\b\xbaH\x05\x82\x01\x02\x10\x01R\x05phase\x12%\n" +
+	"\aversion\x18\x04 \x01(\rB\v\xbaH\b*\x06\x18\xff\xff\xff\xff\aR\aversion\x129\n" +
 	"\n" +
 	"start_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\x12=\n" +
 	"\fupdated_time\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\vupdatedTime\x12:\n" +
