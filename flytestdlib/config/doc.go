@@ -13,7 +13,7 @@
 //
 //	the default  <  server: {address: …} in the file  <  FLYTE_SERVER_ADDRESS=…  <  --server.address=…
 //
-// Two more tags: enum:"a,b" names the values that are allowed, secret:"true" keeps a value out of everything that is printed.
+// A section may have a desc too, for the help. Two more tags: enum:"a,b" names the values that are allowed, secret:"true" keeps a value out of everything that is printed.
 //
 // Nothing is guessed. An unknown key, an unknown variable with the prefix, a value of the wrong type or outside its bounds ends
 // the start with an error that names the key and the place (file and line, variable, flag) it came from; all mistakes are

@@ -16,11 +16,11 @@ func writeHelp(w io.Writer, keys keys, p Program) error {
 	fmt.Fprintf(&b, "  --help\n        print this\n")
 	fmt.Fprintf(&b, "  --%s file  (default: none)\n        YAML file to read [%s_%s]\n", fileFlag, p.EnvPrefix, strings.ToUpper(fileFlag))
 
-	section := ""
+	var last *section
 	for _, k := range keys {
-		if s := sectionOf(k.path); s != section {
-			section = s
-			fmt.Fprintf(&b, "\n%s\n", section)
+		if k.section != last {
+			last = k.section
+			fmt.Fprintf(&b, "\n%s\n", last.title())
 		}
 		fmt.Fprintf(&b, "  --%s %s  (default: %s)\n", k.path, k.placeholder(), k.printableDefault())
 		fmt.Fprintf(&b, "        %s [%s_%s]\n", k.desc, p.EnvPrefix, envName(k.path))
@@ -30,11 +30,13 @@ func writeHelp(w io.Writer, keys keys, p Program) error {
 	return err
 }
 
-func sectionOf(path string) string {
-	if i := strings.LastIndexByte(path, '.'); i >= 0 {
-		return path[:i]
+// title is the section's path and, where it has one, its description.
+func (s *section) title() string {
+	path := strings.TrimSuffix(s.prefix, ".")
+	if s.desc == "" {
+		return path
 	}
-	return ""
+	return path + ": " + s.desc
 }
 
 func (k *key) placeholder() string {

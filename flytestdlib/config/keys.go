@@ -14,6 +14,7 @@ import (
 type key struct {
 	path    string
 	desc    string
+	section *section
 	enum    []string
 	secret  bool
 	initial string
@@ -26,6 +27,13 @@ type key struct {
 
 type keys []*key
 
+// section is a struct within the configuration.
+type section struct {
+	// prefix is what the paths inside begin with: empty, or ending in a dot.
+	prefix string
+	desc   string
+}
+
 // keysOf lists the leaves of the struct that cfg points to, in the order of the fields. A struct that does not keep the
 // rules of the package comment is a fault of the program and panics.
 func keysOf(cfg any) keys {
@@ -34,32 +42,35 @@ func keysOf(cfg any) keys {
 		panic(fmt.Sprintf("config: %T is no pointer to a struct", cfg))
 	}
 
-	return appendKeys(nil, "", v.Elem())
+	return appendKeys(nil, &section{}, v.Elem())
 }
 
-func appendKeys(ks keys, prefix string, section reflect.Value) keys {
-	for i := range section.NumField() {
-		field := section.Type().Field(i)
+func appendKeys(ks keys, in *section, v reflect.Value) keys {
+	for i := range v.NumField() {
+		field := v.Type().Field(i)
 		if field.Tag.Get("yaml") == "" || !field.IsExported() {
-			panic(fmt.Sprintf("config: field %s of %s is unexported or has no yaml tag", field.Name, section.Type()))
+			panic(fmt.Sprintf("config: field %s of %s is unexported or has no yaml tag", field.Name, v.Type()))
 		}
 
 		if field.Type.Kind() == reflect.Struct {
-			ks = appendKeys(ks, sectionPrefix(prefix, field), section.Field(i))
+			ks = appendKeys(ks, in.inner(field), v.Field(i))
 			continue
 		}
-		ks = append(ks, newKey(prefix+field.Tag.Get("yaml"), field, section.Field(i)))
+		k := newKey(in.prefix+field.Tag.Get("yaml"), field, v.Field(i))
+		k.section = in
+		ks = append(ks, k)
 	}
 
 	return ks
 }
 
-// sectionPrefix is what the paths inside a struct field begin with.
-func sectionPrefix(outer string, field reflect.StructField) string {
-	if name := field.Tag.Get("yaml"); name != ",inline" {
-		return outer + name + "."
+// inner is the section that a struct field makes within s.
+func (s *section) inner(field reflect.StructField) *section {
+	name := field.Tag.Get("yaml")
+	if name == ",inline" {
+		return s
 	}
-	return outer
+	return &section{prefix: s.prefix + name + ".", desc: field.Tag.Get("desc")}
 }
 
 func newKey(path string, field reflect.StructField, v reflect.Value) *key {

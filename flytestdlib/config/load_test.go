@@ -48,7 +48,7 @@ type config struct {
 		Timeout time.Duration `yaml:"timeout" desc:"longest wait (duration)"`
 	} `yaml:"server"`
 	Runs struct {
-		Notify notify `yaml:"notify"`
+		Notify notify `yaml:"notify" desc:"telling the watchers"`
 	} `yaml:"runs"`
 	Password string `yaml:"password" desc:"kept quiet" secret:"true"`
 }
@@ -247,6 +247,8 @@ func TestHelp(t *testing.T) {
 		assert.Contains(t, help, "[FLYTE_"+envName(k.path)+"]")
 	}
 	assert.Contains(t, help, "  --runs.notify.mode serial|off  (default: serial)\n        how it sends [FLYTE_RUNS_NOTIFY_MODE]\n")
+	assert.Contains(t, help, "\nserver\n  --server.address string")
+	assert.Contains(t, help, "\nruns.notify: telling the watchers\n  --runs.notify.mode ")
 	assert.Contains(t, help, "  --server.timeout duration  (default: 1h)\n")
 	assert.Contains(t, help, "  --runs.notify.catchUpInterval duration  (default: 1m30s)\n")
 	assert.Contains(t, help, "  --runs.notify.limit int  (default: 7)\n")

@@ -9,21 +9,20 @@ import (
 type validator interface{ Validate() error }
 
 func validate(cfg any, keys keys, problems *problems) {
-	validateSection("", reflect.ValueOf(cfg), keys, problems)
+	validateSection(&section{}, reflect.ValueOf(cfg), keys, problems)
 }
 
-func validateSection(prefix string, p reflect.Value, keys keys, problems *problems) {
-	if section, ok := p.Interface().(validator); ok {
-		for _, err := range parts(section.Validate()) {
-			problems.add(locate(prefix, err, keys))
+func validateSection(s *section, p reflect.Value, keys keys, problems *problems) {
+	if v, ok := p.Interface().(validator); ok {
+		for _, err := range parts(v.Validate()) {
+			problems.add(locate(s.prefix, err, keys))
 		}
 		return
 	}
 
-	section := p.Elem()
-	for i := range section.NumField() {
-		if field := section.Type().Field(i); field.Type.Kind() == reflect.Struct {
-			validateSection(sectionPrefix(prefix, field), section.Field(i).Addr(), keys, problems)
+	for i := range p.Elem().NumField() {
+		if field := p.Elem().Type().Field(i); field.Type.Kind() == reflect.Struct {
+			validateSection(s.inner(field), p.Elem().Field(i).Addr(), keys, problems)
 		}
 	}
 }
