@@ -1,0 +1,78 @@
+// Package runs puts the runs service together: database, migrations, repository, RPC handlers, metrics, and the life cycle around
+// them.
+package runs
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/XSAM/otelsql"
+
+	"github.com/flyteorg/flyte/v2/flytestdlib/app"
+	"github.com/flyteorg/flyte/v2/flytestdlib/logger"
+	"github.com/flyteorg/flyte/v2/flytestdlib/otelutils"
+	"github.com/flyteorg/flyte/v2/runs/config"
+	"github.com/flyteorg/flyte/v2/runs/repository/impl"
+	"github.com/flyteorg/flyte/v2/runs/service"
+)
+
+// serviceName is under what name the service's metrics are registered and shown.
+const serviceName = "runs"
+
+// Run serves until ctx ends, a signal comes, or a part fails; see app.App.Run for the error. When the service is ready it says on
+// out, for people, where it is and what to try.
+func Run(ctx context.Context, cfg config.Config, out io.Writer) error {
+	metrics, err := otelutils.RegisterMeterProvider(serviceName)
+	if err != nil {
+		return err
+	}
+	a := app.New(cfg.Server)
+	a.HandleInternal("GET /metrics", metrics.Handler())
+	a.OnClose("metrics", metrics.Shutdown)
+
+	return a.Run(ctx, func(ctx context.Context) error { return setUp(ctx, a, cfg, out) })
+}
+
+// setUp opens what the service stands on, from the bottom up, and leaves each part for the app to close.
+func setUp(ctx context.Context, a *app.App, cfg config.Config, out io.Writer) error {
+	server, err := startServer(ctx, a, cfg.Database)
+	if err != nil {
+		return err
+	}
+	db, err := openDatabase(ctx, server.config, cfg.Database.StartTimeout)
+	if err != nil {
+		return err
+	}
+	pool, err := db.DB()
+	if err != nil {
+		return fmt.Errorf("connection pool: %w", err)
+	}
+	a.OnClose("connection pool", func(context.Context) error { return pool.Close() })
+	a.Check("database", pool.PingContext)
+
+	meters := otelutils.GetMeterProvider(serviceName)
+	if _, err := otelsql.RegisterDBStatsMetrics(pool, otelsql.WithMeterProvider(meters)); err != nil {
+		// Figures of the pool are not worth a service that does not start.
+		logger.Warnf(ctx, "no metrics of the connection pool: %v", err)
+	}
+
+	repo, err := impl.NewRepository(db, server.config, impl.WithNotifyConfig(cfg.Runs.Notify))
+	if err != nil {
+		return fmt.Errorf("repository: %w", err)
+	}
+	a.OnClose("repository", repo.Close)
+
+	svc, err := service.New(cfg.Runs.Service, repo.ActionRepo(), meters)
+	if err != nil {
+		return fmt.Errorf("rpc handlers: %w", err)
+	}
+	for _, mount := range svc.Mounts() {
+		a.Handle(mount.Path, mount.Handler)
+	}
+	a.OnDrain(svc.Drain)
+
+	announce(ctx, out, a.Address(), cfg, server)
+
+	return nil
+}
