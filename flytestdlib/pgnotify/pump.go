@@ -188,7 +188,7 @@ func (p *Pump) Settle(o Outcome) {
 
 // settled brings the channel's rest up to date and returns what there is to log about it.
 func (p *Pump) settled(c *pumpChannel, o Outcome, now time.Time) (say func()) {
-	ctx := logger.WithFields(context.Background(), "channel", c.name)
+	ctx := context.Background()
 
 	if o.Err == nil {
 		lasted, failures := now.Sub(c.outage.since), c.outage.failures
@@ -197,8 +197,8 @@ func (p *Pump) settled(c *pumpChannel, o Outcome, now time.Time) (say func()) {
 		c.retryAt, c.lastErr = time.Time{}, nil
 		return func() {
 			if tell {
-				logger.Infof(ctx, "notifications are sent again after %s and %d failed attempts: %d delivered at once",
-					lasted.Round(time.Millisecond), failures, o.Delivered())
+				logger.Infof(ctx, "notifications on %s are sent again after %s and %d failed attempts: %d delivered at once",
+					c.name, lasted.Round(time.Millisecond), failures, o.Delivered())
 			}
 		}
 	}
@@ -217,11 +217,11 @@ func (p *Pump) settled(c *pumpChannel, o Outcome, now time.Time) (say func()) {
 		switch {
 		case !tell:
 		case failures == 1:
-			logger.Warnf(ctx, "notifications cannot be sent (%s): %d wait, next try in %s: %v%s",
-				o.Reason, c.pending.Len(), rest.Round(time.Millisecond), o.Err, andUntold(untold))
+			logger.Warnf(ctx, "notifications on %s cannot be sent (%s): %d wait, next try in %s: %v%s",
+				c.name, o.Reason, c.pending.Len(), rest.Round(time.Millisecond), o.Err, andUntold(untold))
 		default:
-			logger.Warnf(ctx, "notifications cannot be sent (%s) for %s, %d attempts failed: %d wait, next try in %s: %v%s",
-				o.Reason, lasted.Round(time.Millisecond), failures, c.pending.Len(), rest.Round(time.Millisecond), o.Err, andUntold(untold))
+			logger.Warnf(ctx, "notifications on %s cannot be sent (%s) for %s, %d attempts failed: %d wait, next try in %s: %v%s",
+				c.name, o.Reason, lasted.Round(time.Millisecond), failures, c.pending.Len(), rest.Round(time.Millisecond), o.Err, andUntold(untold))
 		}
 	}
 }

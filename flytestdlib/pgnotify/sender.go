@@ -180,8 +180,7 @@ func (s *Sender) rejectBad(batch Batch, out *Outcome) []Entry {
 func (s *Sender) reject(channel string, e Entry, why error, out *Outcome) {
 	out.Rejected++
 	if write, untold := s.rejections.spend(time.Now()); write {
-		ctx := logger.WithFields(context.Background(), "channel", channel)
-		logger.Errorf(ctx, "notification rejected, its receivers are not woken: payload %.80q: %v%s", e.Payload, why, andUntold(untold))
+		logger.Errorf(context.Background(), "notification on %s rejected, its receivers are not woken: payload %.80q: %v%s", channel, e.Payload, why, andUntold(untold))
 	}
 }
 
