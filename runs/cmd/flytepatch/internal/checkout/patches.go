@@ -67,9 +67,7 @@ func (w *Worktree) Patches(ctx context.Context, dir string, cover Cover) (names 
 	}
 	defer func() {
 		if err != nil {
-			for _, name := range names {
-				err = errors.Join(err, os.Remove(filepath.Join(dir, name)))
-			}
+			err = errors.Join(err, RemovePatches(dir, names))
 			names = nil
 		}
 	}()
@@ -90,6 +88,15 @@ func (w *Worktree) Patches(ctx context.Context, dir string, cover Cover) (names 
 		names = append(names, name)
 	}
 	return names, nil
+}
+
+// RemovePatches takes back what Patches has written.
+func RemovePatches(dir string, names []string) error {
+	var errs []error
+	for _, name := range names {
+		errs = append(errs, os.Remove(filepath.Join(dir, name)))
+	}
+	return errors.Join(errs...)
 }
 
 // writeNew writes a file that must not exist.

@@ -190,12 +190,12 @@ func TestRenameQualifier_OnlyTheMembersNamed(t *testing.T) {
 	assert.Equal(t, "package p\n\nfunc f(l *pgnotify.Listener) { pq.Array(nil); _ = pgnotify.Listener{} }\n", finished(t, file))
 }
 
-func TestGuessedName(t *testing.T) {
+func TestPackageName(t *testing.T) {
 	for path, name := range map[string]string{
 		"errors": "errors", "github.com/lib/pq": "pq", "github.com/jackc/pgx/v5": "pgx", "github.com/jackc/pgx/v5/stdlib": "stdlib",
 		"gopkg.in/yaml.v3": "yaml", "github.com/mattn/go-isatty": "isatty",
 	} {
-		assert.Equal(t, name, guessedName(path), path)
+		assert.Equal(t, name, PackageName(path), path)
 	}
 }
 

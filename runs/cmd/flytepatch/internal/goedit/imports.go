@@ -45,13 +45,13 @@ func importOf(spec *ast.ImportSpec) Import {
 	if spec.Name != nil {
 		return Import{Path: importPath, Name: spec.Name.Name}
 	}
-	return Import{Path: importPath, Name: guessedName(importPath)}
+	return Import{Path: importPath, Name: PackageName(importPath)}
 }
 
 var majorVersion = regexp.MustCompile(`^v[0-9]+$`)
 
-// guessedName is the package name that an import path suggests: its last part without a major version and a "go-" in front.
-func guessedName(importPath string) string {
+// PackageName is the package name that an import path suggests: its last part without a major version and a "go-" in front.
+func PackageName(importPath string) string {
 	base := path.Base(importPath)
 	if majorVersion.MatchString(base) && path.Dir(importPath) != "." {
 		base = path.Base(path.Dir(importPath))

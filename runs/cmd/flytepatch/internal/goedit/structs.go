@@ -81,7 +81,7 @@ func (f *File) ReplaceField(structName, name, text string) error {
 		if err := f.RemoveField(structName, name); err != nil {
 			return err
 		}
-		return f.addField(structName, text)
+		return f.AddField(structName, text)
 	}
 	at := f.fieldSpan(field)
 	return f.splice(at, strings.TrimSpace(text))
@@ -111,9 +111,13 @@ func (f *File) RemoveField(structName, name string) error {
 	return f.splice(names, strings.Join(kept, ", "))
 }
 
-// addField puts text behind the struct's last field.
-func (f *File) addField(structName, text string) error {
-	_, typ := f.structType(structName)
+// AddField puts text (one or more fields with their comments) behind the struct's last field.
+func (f *File) AddField(structName, text string) error {
+	key, typ := f.structType(structName)
+	if typ == nil {
+		return fmt.Errorf("%s: there is no struct %s", f.path, structName)
+	}
+	f.touched[key] = true
 	at := f.offset(typ.Fields.Closing)
 	line := bytes.LastIndexByte(f.src[:at], '\n') + 1
 	return f.splice(span{line, line}, strings.TrimSpace(text)+"\n")

@@ -1,0 +1,130 @@
+package series
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// vetTimeout bounds the compilation of one commit's packages, dependencies and tests included, with a cold cache.
+const vetTimeout = 15 * time.Minute
+
+// Worktree is where the commits are made.
+type Worktree interface {
+	Dir() string
+	Commit(ctx context.Context, message string) error
+}
+
+// ErrApplied says that the checkout has the change already.
+var ErrApplied = errors.New("already applied")
+
+// step is one commit of the series.
+type step struct {
+	message  string // name of the file with subject and reason
+	packages []string
+	edit     func(t tree) (removedTests []string, err error)
+}
+
+// Build makes the series' commits in the worktree, each compiled with its tests before it is committed.
+func Build(ctx context.Context, source Source, worktree Worktree, progress func(format string, args ...any)) error {
+	t := tree{dir: worktree.Dir()}
+	if err := checkModule(t); err != nil {
+		return err
+	}
+	if t.exists(engineDir) {
+		return fmt.Errorf("%s is there: %w", engineDir, ErrApplied)
+	}
+	for _, step := range steps(source) {
+		if err := ctx.Err(); err != nil {
+			return context.Cause(ctx)
+		}
+		removedTests, err := step.edit(t)
+		if err != nil {
+			return err
+		}
+		if err := vet(ctx, t, step.packages); err != nil {
+			return err
+		}
+		message, err := message(step.message, removedTests)
+		if err != nil {
+			return err
+		}
+		if err := worktree.Commit(ctx, message); err != nil {
+			return err
+		}
+		subject, _, _ := strings.Cut(message, "\n")
+		progress("committed: %s", subject)
+	}
+	return nil
+}
+
+func steps(source Source) []step {
+	return []step{
+		{message: "1-pgnotify.txt", packages: []string{engineDir}, edit: func(t tree) ([]string, error) { return nil, putEngine(t, source, false) }},
+		{message: "2-pump.txt", packages: []string{engineDir, implDir}, edit: putPump},
+	}
+}
+
+// putEngine copies the package.
+func putEngine(t tree, source Source, metrics bool) error {
+	files, err := engineFiles(source, metrics)
+	if err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if err := t.create(name, files[name]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// message reads a commit's message and adds which tests went with what they tested.
+func message(name string, removedTests []string) (string, error) {
+	content, err := template("messages/" + name)
+	if err != nil {
+		return "", err
+	}
+	text := strings.TrimSpace(string(content)) + "\n"
+	if len(removedTests) > 0 {
+		text += "\nTests of what was replaced go with it:\n"
+		for _, test := range removedTests {
+			text += "- " + test + "\n"
+		}
+	}
+	return text, nil
+}
+
+// vet compiles packages and their tests.
+func vet(ctx context.Context, t tree, dirs []string) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, vetTimeout, fmt.Errorf("no end after %s", vetTimeout))
+	defer cancel()
+	args := []string{"vet"}
+	for _, dir := range dirs {
+		args = append(args, "./"+dir+"/...")
+	}
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir = t.dir
+	// The worktree is a module of its own, whatever workspace the tool was started from.
+	cmd.Env = append(os.Environ(), "GOWORK=off", "PWD="+t.dir)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
+	cmd.WaitDelay = 5 * time.Second
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Run(); err != nil {
+		if ctx.Err() != nil {
+			return fmt.Errorf("go vet: %w", context.Cause(ctx))
+		}
+		return fmt.Errorf("the changed packages do not compile there: go %s: %w\n%s", strings.Join(args, " "), err, bytes.TrimSpace(out.Bytes()))
+	}
+	return nil
+}
