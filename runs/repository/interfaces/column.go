@@ -2,6 +2,8 @@ package interfaces
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -111,3 +113,6 @@ func parsePhase(value string) (any, error) {
 	}
 	return nil, fmt.Errorf("%.40q is neither the name nor the number of a phase", value)
 }
+
+// Columns returns the names of the columns that a list can be filtered and sorted by, in no particular order.
+func Columns() []string { return slices.Collect(maps.Keys(columns)) }
