@@ -73,20 +73,23 @@ func (a *App) listenAll(ctx context.Context) ([]*server, error) {
 	return append(servers, internal), nil
 }
 
+// signalNames are those that end a process here.
+var signalNames = map[os.Signal]string{syscall.SIGTERM: "SIGTERM", syscall.SIGINT: "SIGINT"}
+
 // watchSignals ends the life at the first signal and the process at the second.
 func (a *App) watchSignals() (stop func()) {
 	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, syscall.SIGTERM, os.Interrupt)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
 	done := make(chan struct{})
 	go func() {
 		for first := true; ; first = false {
 			select {
 			case s := <-signals:
 				if !first {
-					logger.Errorf(context.Background(), "received %s again: ending at once", s)
+					logger.Errorf(context.Background(), "received %s again: ending at once", signalNames[s])
 					os.Exit(128 + int(s.(syscall.Signal)))
 				}
-				logger.Infof(context.Background(), "received %s: shutting down; once more ends at once", s)
+				logger.Infof(context.Background(), "received %s: shutting down; once more ends at once", signalNames[s])
 				a.endLife(errAsked)
 			case <-done:
 				return

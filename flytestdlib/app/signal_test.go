@@ -83,7 +83,7 @@ func TestASignalEndsTheProcessInOrder(t *testing.T) {
 		p.signal(s)
 		p.expect("closed")
 		assert.Equal(t, 0, p.exitCode(), p.log)
-		assert.Contains(t, p.log.String(), "received "+s.String()+": shutting down; once more ends at once")
+		assert.Contains(t, p.log.String(), "received "+signalNames[s]+": shutting down; once more ends at once")
 		assert.Contains(t, p.log.String(), "shutdown: done")
 	}
 }
@@ -95,6 +95,6 @@ func TestASecondSignalEndsTheProcessAtOnce(t *testing.T) {
 		p.expect("closing")
 		p.signal(s)
 		assert.Equal(t, code, p.exitCode(), p.log)
-		assert.Contains(t, p.log.String(), "received "+s.String()+" again: ending at once")
+		assert.Contains(t, p.log.String(), "received "+signalNames[s]+" again: ending at once")
 	}
 }
