@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/XSAM/otelsql"
-
 	"github.com/flyteorg/flyte/v2/flytestdlib/app"
 	"github.com/flyteorg/flyte/v2/flytestdlib/logger"
 	"github.com/flyteorg/flyte/v2/flytestdlib/otelutils"
@@ -31,11 +29,11 @@ func Run(ctx context.Context, cfg config.Config, out io.Writer) error {
 	a.HandleInternal("GET /metrics", metrics.Handler())
 	a.OnClose("metrics", metrics.Shutdown)
 
-	return a.Run(ctx, func(ctx context.Context) error { return setUp(ctx, a, cfg, out) })
+	return a.Run(ctx, func(ctx context.Context) error { return setUp(ctx, a, cfg, metrics, out) })
 }
 
 // setUp opens what the service stands on, from the bottom up, and leaves each part for the app to close.
-func setUp(ctx context.Context, a *app.App, cfg config.Config, out io.Writer) error {
+func setUp(ctx context.Context, a *app.App, cfg config.Config, metrics *otelutils.Metrics, out io.Writer) error {
 	server, err := startServer(ctx, a, cfg.Database)
 	if err != nil {
 		return err
@@ -51,10 +49,9 @@ func setUp(ctx context.Context, a *app.App, cfg config.Config, out io.Writer) er
 	a.OnClose("connection pool", func(context.Context) error { return pool.Close() })
 	a.Check("database", pool.PingContext)
 
-	meters := otelutils.GetMeterProvider(serviceName)
-	if _, err := otelsql.RegisterDBStatsMetrics(pool, otelsql.WithMeterProvider(meters)); err != nil {
-		// Figures of the pool are not worth a service that does not start.
-		logger.Warnf(ctx, "no metrics of the connection pool: %v", err)
+	if err := metrics.RegisterPool(serviceName, pool); err != nil {
+		// Figures are not worth a service that does not start.
+		logger.Warnf(ctx, "%v", err)
 	}
 
 	repo, err := impl.NewRepository(db, server.config, impl.WithNotifyConfig(cfg.Runs.Notify))
@@ -63,7 +60,7 @@ func setUp(ctx context.Context, a *app.App, cfg config.Config, out io.Writer) er
 	}
 	a.OnClose("repository", repo.Close)
 
-	svc, err := service.New(cfg.Runs.Service, repo.ActionRepo(), meters)
+	svc, err := service.New(cfg.Runs.Service, repo.ActionRepo(), otelutils.GetMeterProvider(serviceName))
 	if err != nil {
 		return fmt.Errorf("rpc handlers: %w", err)
 	}

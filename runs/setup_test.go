@@ -157,7 +157,7 @@ func TestWhatTheServiceTellsToTryWorks(t *testing.T) {
 	_, metrics := s.get(url + "/metrics")
 	for _, want := range []string{
 		`rpc_server_duration_seconds_count{rpc_method="flyteidl2.workflow.InternalRunService/RecordAction",rpc_response_status_code="OK"`,
-		"db_sql_connection_open{",
+		`go_sql_open_connections{db_name="runs"}`,
 		"go_goroutines ",
 	} {
 		assert.Contains(t, metrics, want)

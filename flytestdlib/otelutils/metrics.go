@@ -2,6 +2,7 @@ package otelutils
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"net/http"
@@ -103,6 +104,16 @@ func (m *Metrics) Handler() http.Handler {
 		Registry:      m.registry,
 		Timeout:       scrapeTimeout,
 	})
+}
+
+// RegisterPool adds the statistics of a connection pool, as go_sql_open_connections{db_name=name} and so on: those that Prometheus'
+// own Go client collects, in seconds where they are times. Each name can be given once.
+func (m *Metrics) RegisterPool(name string, pool *sql.DB) error {
+	if err := m.registry.Register(collectors.NewDBStatsCollector(pool, name)); err != nil {
+		return fmt.Errorf("register metrics of connection pool %q: %w", name, err)
+	}
+
+	return nil
 }
 
 // Shutdown ends the provider: its instruments stay usable and record nothing, and the service's name is free again.

@@ -2,6 +2,9 @@ package otelutils
 
 import (
 	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -93,6 +96,25 @@ func TestRPCDurationKeepsItsEstablishedName(t *testing.T) {
 	assert.Contains(t, text, `le="0.0001"`)
 	assert.NotContains(t, text, "rpc_server_call_duration")
 }
+
+func TestPoolStatistics(t *testing.T) {
+	m := register(t, t.Name())
+	pool := sql.OpenDB(nowhere{})
+	defer func() { require.NoError(t, pool.Close()) }()
+	pool.SetMaxOpenConns(7)
+	require.NoError(t, m.RegisterPool("runs", pool))
+	require.ErrorContains(t, m.RegisterPool("runs", pool), `connection pool "runs"`)
+
+	text := scrape(t, m)
+	assert.Contains(t, text, `go_sql_max_open_connections{db_name="runs"} 7`+"\n")
+	assert.Contains(t, text, `go_sql_wait_duration_seconds_total{db_name="runs"} 0`+"\n")
+}
+
+// nowhere is a database that cannot be connected to.
+type nowhere struct{}
+
+func (nowhere) Connect(context.Context) (driver.Conn, error) { return nil, errors.New("nowhere") }
+func (nowhere) Driver() driver.Driver                        { return nil }
 
 func TestAnUnregisteredServiceMeasuresNothing(t *testing.T) {
 	counter, err := GetMeterProvider("nobody").Meter("test").Int64Counter("x")
