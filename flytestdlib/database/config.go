@@ -26,10 +26,11 @@ const maxConnections = 262143
 
 // DbConfig says which database to open and how many connections this process may hold on it.
 //
+// An idle limit above the open limit counts as the open limit, so that lowering one does not mean to touch the other.
 // MaxOpenConnections counts per process: replicas × MaxOpenConnections, plus two per replica for the notify pump and listener, must
 // stay below the server's max_connections.
 type DbConfig struct {
-	MaxIdleConnections int            `yaml:"maxIdleConnections" desc:"connections kept open while unused; at most maxOpenConnections"`
+	MaxIdleConnections int            `yaml:"maxIdleConnections" desc:"connections kept open while unused; no more than maxOpenConnections"`
 	MaxOpenConnections int            `yaml:"maxOpenConnections" desc:"most connections this process opens at a time; further requests wait for one"`
 	ConnMaxLifeTime    time.Duration  `yaml:"connMaxLifeTime" desc:"age at which a connection is replaced by a new one (duration, e.g. 1h)"`
 	Postgres           PostgresConfig `yaml:"postgres"`
@@ -54,13 +55,12 @@ func DefaultDbConfig() DbConfig {
 }
 
 // WithDefaults returns a copy in which every zero value that has a default is replaced by it.
-// An idle limit left unset never exceeds the open limit that was set.
 func (c DbConfig) WithDefaults() DbConfig {
 	if c.MaxOpenConnections == 0 {
 		c.MaxOpenConnections = DefaultMaxOpenConnections
 	}
 	if c.MaxIdleConnections == 0 {
-		c.MaxIdleConnections = min(DefaultMaxIdleConnections, c.MaxOpenConnections)
+		c.MaxIdleConnections = DefaultMaxIdleConnections
 	}
 	if c.ConnMaxLifeTime == 0 {
 		c.ConnMaxLifeTime = DefaultConnMaxLifeTime
@@ -96,8 +96,8 @@ func (c DbConfig) Validate() error {
 	if c.MaxOpenConnections < 1 || c.MaxOpenConnections > maxConnections {
 		wrong = append(wrong, fmt.Errorf("maxOpenConnections: %d is not within 1 to %d", c.MaxOpenConnections, maxConnections))
 	}
-	if c.MaxIdleConnections < 1 || c.MaxIdleConnections > c.MaxOpenConnections {
-		wrong = append(wrong, fmt.Errorf("maxIdleConnections: %d is not within 1 to maxOpenConnections (%d)", c.MaxIdleConnections, c.MaxOpenConnections))
+	if c.MaxIdleConnections < 1 || c.MaxIdleConnections > maxConnections {
+		wrong = append(wrong, fmt.Errorf("maxIdleConnections: %d is not within 1 to %d", c.MaxIdleConnections, maxConnections))
 	}
 	if c.ConnMaxLifeTime < time.Second {
 		wrong = append(wrong, fmt.Errorf("connMaxLifeTime: %s is below 1s", c.ConnMaxLifeTime))

@@ -2,6 +2,7 @@ package database
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"time"
@@ -41,12 +42,19 @@ func Migrate(ctx context.Context, db *gorm.DB, migrations fs.FS) error {
 	if err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
-	results, err := provider.Up(ctx)
-	for _, done := range results {
+	applied, err := provider.Up(ctx)
+	var partial *goose.PartialError
+	if errors.As(err, &partial) {
+		applied, err = partial.Applied, fmt.Errorf("%s: %w", partial.Failed.Source.Path, partial.Err)
+	}
+	for _, done := range applied {
 		logger.Infof(ctx, "migration %s applied in %s", done.Source.Path, done.Duration)
 	}
+	if err != nil && ctx.Err() != nil {
+		err = fmt.Errorf("%w: %w", context.Cause(ctx), err)
+	}
 	if err != nil {
-		return fmt.Errorf("migrate: %w", causeOr(ctx, err))
+		return fmt.Errorf("migrate: %w", err)
 	}
 	return nil
 }

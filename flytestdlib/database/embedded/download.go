@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -28,12 +29,17 @@ var downloadable = map[int]embeddedpostgres.PostgresVersion{
 	18: embeddedpostgres.V18,
 }
 
-// download returns server programs of a version from the cache, which it fills from a Maven repository first if need be.
+// download returns server programs of a version that the machine does not have.
 func download(ctx context.Context, version int, repository string, run *account) (programs, error) {
 	cache, err := cacheDir()
 	if err != nil {
 		return programs{}, fmt.Errorf("no server programs of version %d on this machine, and no place to download to: %w", version, err)
 	}
+	return downloadTo(ctx, cache, version, repository, run)
+}
+
+// downloadTo takes the programs from the cache, which it fills from a Maven repository first if need be.
+func downloadTo(ctx context.Context, cache string, version int, repository string, run *account) (programs, error) {
 	release := downloadable[version]
 	home := filepath.Join(cache, fmt.Sprintf("%s-%s-%s", release, runtime.GOOS, runtime.GOARCH))
 	if found, err := inspectPrograms(ctx, filepath.Join(home, "bin"), run); err == nil {
@@ -44,6 +50,7 @@ func download(ctx context.Context, version int, repository string, run *account)
 	defer cancel()
 	fetched := make(chan error, 1)
 	go func() { fetched <- fetch(release, version, repository, cache, home) }()
+	var err error
 	select {
 	case err = <-fetched:
 	case <-ctx.Done(): // the library takes no context: its request goes on until it ends by itself
@@ -92,12 +99,13 @@ func fetch(release embeddedpostgres.PostgresVersion, version int, repository, ca
 	err = embeddedpostgres.NewDatabase(embeddedpostgres.DefaultConfig().
 		Version(release).
 		BinaryRepositoryURL(repository).
-		CachePath(cache).
+		CachePath(staging).
 		BinariesPath(unpacked).
 		RuntimePath(filepath.Join(staging, "run")).
 		DataPath(data).
 		Port(uint32(port)).
 		Logger(io.Discard)).Start()
+	http.DefaultClient.CloseIdleConnections() // the library's requests go through it, and nobody else would close them
 	if _, missing := os.Stat(filepath.Join(unpacked, "bin", "postgres")); missing != nil {
 		return fmt.Errorf("%w (%w)", err, missing)
 	}

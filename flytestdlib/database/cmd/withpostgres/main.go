@@ -2,9 +2,9 @@
 
 // Command withpostgres runs a command with a PostgreSQL server beside it:
 //
-//	withpostgres [-port 15432] -- go test ./...
+//	withpostgres [-port 15432] [-version 17] -- go test ./...
 //
-// A server that listens on the port and takes postgres/postgres is used as it is. Otherwise an embedded one with empty data is started,
+// A server that listens on the port and takes postgres/postgres is used as it is, whatever its version. Otherwise an embedded one with empty data is started,
 // and stopped and removed when the command has ended. Signals go to the command; its exit code is the result (128 + n when signal n ended
 // it; 125 when it could not be run at all).
 package main
@@ -36,8 +36,9 @@ const probeTimeout = 10 * time.Second
 func main() {
 	flags := flag.NewFlagSet("withpostgres", flag.ContinueOnError)
 	port := flags.Int("port", 15432, "TCP `port` of the server on localhost")
+	version := flags.Int("version", 0, "major `version` of the embedded server, which is downloaded if need be; 0: the newest on the machine")
 	flags.Usage = func() {
-		fmt.Fprintln(flags.Output(), "usage: withpostgres [-port 15432] -- command [argument ...]")
+		fmt.Fprintln(flags.Output(), "usage: withpostgres [-port 15432] [-version 17] -- command [argument ...]")
 		flags.PrintDefaults()
 	}
 	switch err := flags.Parse(os.Args[1:]); {
@@ -49,21 +50,21 @@ func main() {
 		flags.Usage()
 		os.Exit(failed)
 	}
-	code, err := run(*port, flags.Args())
+	code, err := run(embedded.Config{Port: *port, Version: *version}, flags.Args())
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "withpostgres: %v\n", err)
 	}
 	os.Exit(code)
 }
 
-func run(port int, command []string) (code int, err error) {
+func run(config embedded.Config, command []string) (code int, err error) {
 	// From here on a signal is the command's, also one that comes while the server starts or stops.
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2)
 	defer signal.Stop(signals)
 
-	if !usable(port) {
-		server, err := embedded.Start(context.Background(), embedded.Config{Port: port},
+	if !usable(config.Port) {
+		server, err := embedded.Start(context.Background(), config,
 			embedded.Ephemeral(), embedded.WithSettings(map[string]string{"max_connections": "300"}))
 		if err != nil {
 			return failed, err
