@@ -82,7 +82,7 @@ func (c *fakeConn) ExecContext(ctx context.Context, query string, args []driver.
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	s := fakeStatement{Channel: args[0].Value.(string), Width: strings.Count(query, "pg_notify(")}
+	s := fakeStatement{Channel: args[0].Value.(string), Width: strings.Count(query, "pg_notify($1,")}
 	for _, a := range args[1:] {
 		s.Payloads = append(s.Payloads, a.Value.(string))
 	}

@@ -20,9 +20,10 @@ func widthIndex(n int) int {
 	return bits.Len(uint(n - 1))
 }
 
-// multiCall returns SELECT pg_notify($1,$2), pg_notify($1,$3), … with width calls. $1 is the channel.
+// multiCall returns SELECT pg_notify($1,$2), pg_notify($1,$3), … with width calls, $1 being the channel. In front of them it says
+// under which snapshot they are sent, for the listeners' catch-up: see snapshot.
 func multiCall(width int) string {
-	const head = "SELECT pg_notify($1,$2)"
+	head := "SELECT " + snapshotCall + ", pg_notify($1,$2)"
 	var b strings.Builder
 	b.Grow(len(head) + width*len(", pg_notify($1,$1000)"))
 	b.WriteString(head)
