@@ -29,22 +29,29 @@ func Run(ctx context.Context, cfg config.Config, out io.Writer) error {
 	a.HandleInternal("GET /metrics", metrics.Handler())
 	a.OnClose("metrics", metrics.Shutdown)
 
-	return a.Run(ctx, func(ctx context.Context) error { return setUp(ctx, a, cfg, metrics, out) })
+	var server databaseServer
+	setup := func(ctx context.Context) error {
+		used, err := setUp(ctx, a, cfg, metrics)
+		server = used
+		return err
+	}
+
+	return a.Run(ctx, setup, func() { announce(ctx, out, a.Address(), cfg, server) })
 }
 
 // setUp opens what the service stands on, from the bottom up, and leaves each part for the app to close.
-func setUp(ctx context.Context, a *app.App, cfg config.Config, metrics *otelutils.Metrics, out io.Writer) error {
+func setUp(ctx context.Context, a *app.App, cfg config.Config, metrics *otelutils.Metrics) (databaseServer, error) {
 	server, err := startServer(ctx, a, cfg.Database)
 	if err != nil {
-		return err
+		return server, err
 	}
 	db, err := openDatabase(ctx, server.config, cfg.Database.StartTimeout)
 	if err != nil {
-		return err
+		return server, err
 	}
 	pool, err := db.DB()
 	if err != nil {
-		return fmt.Errorf("connection pool: %w", err)
+		return server, fmt.Errorf("connection pool: %w", err)
 	}
 	a.OnClose("connection pool", func(context.Context) error { return pool.Close() })
 	a.Check("database", pool.PingContext)
@@ -56,20 +63,18 @@ func setUp(ctx context.Context, a *app.App, cfg config.Config, metrics *otelutil
 
 	repo, err := impl.NewRepository(db, server.config, impl.WithNotifyConfig(cfg.Runs.Notify))
 	if err != nil {
-		return fmt.Errorf("repository: %w", err)
+		return server, fmt.Errorf("repository: %w", err)
 	}
 	a.OnClose("repository", repo.Close)
 
 	svc, err := service.New(cfg.Runs.Service, repo.ActionRepo(), otelutils.GetMeterProvider(serviceName))
 	if err != nil {
-		return fmt.Errorf("rpc handlers: %w", err)
+		return server, fmt.Errorf("rpc handlers: %w", err)
 	}
 	for _, mount := range svc.Mounts() {
 		a.Handle(mount.Path, mount.Handler)
 	}
 	a.OnDrain(svc.Drain)
 
-	announce(ctx, out, a.Address(), cfg, server)
-
-	return nil
+	return server, nil
 }

@@ -59,7 +59,7 @@ func begin(t *testing.T, a *App, setup func(context.Context) error) *life {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		l.ended <- a.Run(ctx, setup)
+		l.ended <- a.Run(ctx, setup, nil)
 	}()
 	t.Cleanup(func() {
 		stop()

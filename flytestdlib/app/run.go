@@ -18,10 +18,11 @@ var errAsked = errors.New("asked to stop")
 // Run listens, calls setup, serves until SIGTERM, SIGINT, the end of ctx or the failure of a part, and takes everything down.
 //
 // setup runs while the process already answers its probes; its context ends when the process is to go down, and it may take
-// as long as it likes before that (wait for a database, say). After it has returned nil, clients are served.
+// as long as it likes before that (wait for a database, say). After it has returned nil, clients are served, and ready is
+// called, unless it is nil.
 //
 // The error is nil after a wanted end within all deadlines; else it joins what failed. Run may be called once.
-func (a *App) Run(ctx context.Context, setup func(context.Context) error) error {
+func (a *App) Run(ctx context.Context, setup func(context.Context) error, ready func()) error {
 	stopSignals := a.watchSignals()
 	defer stopSignals()
 	stopCtx := context.AfterFunc(ctx, func() { a.endLife(errAsked) })
@@ -31,7 +32,7 @@ func (a *App) Run(ctx context.Context, setup func(context.Context) error) error 
 	if err != nil {
 		a.endLife(err)
 	} else {
-		a.workers.start("setup", func(context.Context) error { return a.setUp(setup) }, a.endLife)
+		a.workers.start("setup", func(context.Context) error { return a.setUp(setup, ready) }, a.endLife)
 	}
 	<-a.life.Done()
 
@@ -45,11 +46,14 @@ func (a *App) Run(ctx context.Context, setup func(context.Context) error) error 
 	return errors.Join(cause, a.takeDown(ctx, servers))
 }
 
-func (a *App) setUp(setup func(context.Context) error) error {
+func (a *App) setUp(setup func(context.Context) error, ready func()) error {
 	if err := setup(a.life); err != nil {
 		return err
 	}
 	a.started.Store(true)
+	if ready != nil {
+		ready()
+	}
 	return nil
 }
 

@@ -149,7 +149,7 @@ func TestAPortThatIsTakenIsNamed(t *testing.T) {
 		} else {
 			cfg.MetricsAddress = taken
 		}
-		err := New(cfg).Run(context.Background(), func(context.Context) error { return nil })
+		err := New(cfg).Run(context.Background(), func(context.Context) error { return nil }, nil)
 		require.ErrorContains(t, err, "server."+field+": listen tcp "+taken)
 	}
 }

@@ -158,7 +158,7 @@ func TestAFailingPartTakesTheProcessDown(t *testing.T) {
 		err := a.Run(context.Background(), func(context.Context) error {
 			a.OnClose("half", func(context.Context) error { closed = true; return nil })
 			return fmt.Errorf("open the other half: %w", broken)
-		})
+		}, nil)
 		require.EqualError(t, err, "setup: open the other half: broken")
 		assert.True(t, closed)
 	})
@@ -183,4 +183,13 @@ func TestASetupThatIsStillWaitingIsCalledOff(t *testing.T) {
 	l.stop()
 	require.NoError(t, l.end())
 	assert.False(t, a.started.Load())
+}
+
+func TestWhenReadyIsCalledClientsAreServed(t *testing.T) {
+	a := New(testConfig())
+	ctx, stop := context.WithCancel(context.Background())
+	served := false
+	err := a.Run(ctx, func(context.Context) error { return nil }, func() { served = a.started.Load(); stop() })
+	require.NoError(t, err)
+	assert.True(t, served)
 }

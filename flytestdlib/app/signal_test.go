@@ -28,9 +28,8 @@ func runScenario(scenario string) int {
 		case "hanging close":
 			a.OnClose("resource", func(context.Context) error { fmt.Println("closing"); select {} })
 		}
-		fmt.Println("ready")
 		return nil
-	})
+	}, func() { fmt.Println("ready") })
 	if err != nil {
 		return 1
 	}

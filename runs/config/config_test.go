@@ -70,7 +70,9 @@ func TestBoundsAreNamedWithTheSource(t *testing.T) {
 		{embedded, "--server.address=here", `server.address: "here" is not host:port`},
 		{embedded, "--logger.level=loud", `logger.level: "loud" is none of debug, info, warn, error`},
 		{embedded, "--runs.maxRequestBytes=1", `runs.maxRequestBytes: 1 is not within 1024 to 1073741824`},
-		{embedded, "--runs.notify.mode=telepathy", `runs.notify.mode: "telepathy" is none of serial, `},
+		{embedded, "--runs.notify.mode=telepathy", `runs.notify.mode: "telepathy" is none of batched, serial, off`},
+		{embedded, "--runs.notify.dialTimeout=0s", `runs.notify.dialTimeout: 0s is not above 0`},
+		{embedded, "--runs.notify.execTimeout=-1s", `runs.notify.execTimeout: -1s is not above 0`},
 		{embedded, "--database.maxOpenConnections=0", `database.maxOpenConnections: 0 is not within 1 to 262143`},
 		{embedded, "--database.startTimeout=0s", `database.startTimeout: 0s is not above 0`},
 		{embedded, "--database.embedded.port=65536", `database.embedded.port: 65536 is not within 0 to 65535`},
@@ -103,7 +105,7 @@ func TestHelpListsTheKeys(t *testing.T) {
 		"--server.address string  (default: 127.0.0.1:8090)", "--server.metricsAddress string  (default: 127.0.0.1:10254)",
 		"--logger.format text|json  (default: text)", "--database.maxOpenConnections int  (default: 100)",
 		"--database.postgres.host string  (default: none)", "--database.postgres.password string  (default: none)",
-		"--database.embedded.dir string", "--runs.maxRequestBytes int", "--runs.notify.mode serial|",
+		"--database.embedded.dir string", "--runs.maxRequestBytes int", "--runs.notify.mode ",
 	} {
 		assert.Contains(t, help.String(), "  "+key)
 	}
