@@ -141,11 +141,7 @@ func TestUpdatedAtIsFromAfterTheWaitForTheRow(t *testing.T) {
 
 			outcome := make(chan error, 1)
 			go func() { outcome <- write() }()
-			require.Eventually(t, func() bool {
-				var waiting int
-				err := r.db.Raw("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'").Scan(&waiting).Error
-				return err == nil && waiting == 1
-			}, eventually, poll)
+			awaitLockWaiter(t, r)
 
 			// Changing the row as well makes the waiting statement look at a new version of it, the case that matters.
 			require.NoError(t, holder.Exec("UPDATE actions SET created_by_subject = ? WHERE name = 'a1'", name).Error)
