@@ -298,7 +298,7 @@ func (p *Pump) stop(ctx context.Context) (left int, err error) {
 		return 0, nil
 	}
 	causes = append(causes, ctx.Err())
-	return left, fmt.Errorf("close the notification pump: %d notifications left: %w", left, errors.Join(causes...))
+	return left, fmt.Errorf("notify pump: %d notifications not delivered in time: %w", left, errors.Join(causes...))
 }
 
 // endIfFlushed is called wherever the last entry may have gone, p.mu held.

@@ -282,7 +282,7 @@ func TestPumpCloseGivesUpWithItsDeadline(t *testing.T) {
 		require.Equal(t, 3*time.Second, time.Since(start))
 		require.Equal(t, 100, left)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.ErrorContains(t, err, "100 notifications left")
+		require.ErrorContains(t, err, "notify pump: 100 notifications not delivered in time")
 		require.ErrorContains(t, err, "channel a: refused")
 		require.GreaterOrEqual(t, attempts-before, 5, "trying until the end")
 		<-ended
@@ -342,8 +342,7 @@ func TestPumpTellsWhenItDegradesAndHeals(t *testing.T) {
 		})
 		require.Len(t, lines, 2)
 		require.Contains(t, lines[0], "level=WARN")
-		require.Contains(t, lines[0], "channel=runs")
-		require.Contains(t, lines[0], "(read_only): 1 wait, next try in")
+		require.Contains(t, lines[0], "notifications on runs cannot be sent (read_only): 1 wait, next try in")
 		require.Contains(t, lines[1], "level=INFO")
 		require.Contains(t, lines[1], "8 failed attempts: 1 delivered at once")
 	})

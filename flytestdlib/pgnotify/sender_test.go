@@ -164,7 +164,7 @@ func TestSenderRejectsWhatPostgreSQLWillNeverTake(t *testing.T) {
 	require.Contains(t, server.hears(), "runs "+strings.Repeat("y", 7999))
 	require.Len(t, lines, 4)
 	for _, line := range lines {
-		require.Contains(t, line, "channel=runs")
+		require.Contains(t, line, "notification on runs rejected")
 		require.Less(t, len(line), 1000, "a log line quotes the front of a payload only")
 	}
 

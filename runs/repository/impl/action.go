@@ -13,6 +13,7 @@ import (
 
 	"github.com/flyteorg/flyte/v2/flytestdlib/database"
 	"github.com/flyteorg/flyte/v2/flytestdlib/logger"
+	"github.com/flyteorg/flyte/v2/flytestdlib/pgnotify"
 	"github.com/flyteorg/flyte/v2/gen/go/flyteidl2/common"
 	"github.com/flyteorg/flyte/v2/runs/repository/interfaces"
 	"github.com/flyteorg/flyte/v2/runs/repository/models"
@@ -32,14 +33,6 @@ const (
 	quietInterval = 90 * time.Second
 )
 
-// pump takes payloads of committed changes to pg_notify.
-type pump interface {
-	// notify hands over one payload. It may be called from any goroutine.
-	notify(ctx context.Context, channel, payload string)
-	// close sends what is waiting as far as ctx allows and ends the pump; the error says how much was not sent. Called once.
-	close(ctx context.Context) error
-}
-
 // actionRepo implements interfaces.ActionRepo.
 type actionRepo struct {
 	// db runs each statement by itself, without a transaction around it: every write here is one statement.
@@ -48,7 +41,16 @@ type actionRepo struct {
 	sqlDB *sql.DB
 	dsn   string
 
-	pump     pump // nil in mode off
+	notify NotifyConfig
+	// pump holds what is to be announced, sender the connection by which runNotifyLoop announces it. Both are nil in the modes off and serial.
+	pump   *pgnotify.Pump
+	sender *pgnotify.Sender
+	// serial does the same in mode serial, nil in the others.
+	serial *serialPump
+	// abandonNotifyLoop makes runNotifyLoop give up the statement that it waits for; notifyLoopStopped is closed when it has ended.
+	abandonNotifyLoop context.CancelFunc
+	notifyLoopStopped chan struct{}
+
 	listener *listener
 	quiet    time.Duration
 
@@ -85,8 +87,8 @@ func newActionRepo(db *gorm.DB, dbConfig database.DbConfig, options ...Option) (
 		option(&s)
 	}
 	s.notify = s.notify.WithDefaults()
-	if err := s.notify.validate(); err != nil {
-		return nil, err
+	if err := s.notify.Validate(); err != nil {
+		return nil, fmt.Errorf("notify: %w", err)
 	}
 	sqlDB, err := db.DB()
 	if err != nil {
@@ -98,13 +100,14 @@ func newActionRepo(db *gorm.DB, dbConfig database.DbConfig, options ...Option) (
 		db:                db.Session(&gorm.Session{NewDB: true, SkipDefaultTransaction: true, QueryFields: true}),
 		sqlDB:             sqlDB,
 		dsn:               database.GetPostgresDsn(context.Background(), dbConfig.Postgres),
+		notify:            s.notify,
 		quiet:             quietInterval,
 		runSubscribers:    make(map[chan string]bool),
 		actionSubscribers: make(map[chan string]bool),
 		done:              make(chan struct{}),
 		fanoutStopped:     make(chan struct{}),
 	}
-	if err := r.startNotifyLoop(s.notify); err != nil {
+	if err := r.startNotifyLoop(); err != nil {
 		return nil, fmt.Errorf("start notify pump: %w", err)
 	}
 	if err := r.startPostgresListener(); err != nil {
@@ -113,17 +116,50 @@ func newActionRepo(db *gorm.DB, dbConfig database.DbConfig, options ...Option) (
 	return r, nil
 }
 
-// startNotifyLoop starts the pump of the configured mode. Error: a DSN that cannot be parsed.
-func (r *actionRepo) startNotifyLoop(config NotifyConfig) error {
-	if config.Mode == NotifyModeOff {
+// startNotifyLoop starts what announces changes, in the configured mode. It dials nothing: a server that is away makes notifications late, not
+// the start fail. Error: a DSN that cannot be parsed.
+func (r *actionRepo) startNotifyLoop() (err error) {
+	switch r.notify.Mode {
+	case NotifyModeOff:
 		return nil
+	case NotifyModeSerial:
+		r.serial, err = newSerialPump(r.dsn)
+		return err
 	}
-	pump, err := newSerialPump(r.dsn)
+
+	pump, err := pgnotify.NewPump(runUpdatesChannel, actionUpdatesChannel)
 	if err != nil {
 		return err
 	}
-	r.pump = pump
+	sender, err := pgnotify.NewSender(pgnotify.SenderConfig{DSN: r.dsn, DialTimeout: r.notify.DialTimeout, ExecTimeout: r.notify.ExecTimeout})
+	if err != nil {
+		return err
+	}
+	ctx, abandon := context.WithCancel(context.Background())
+	r.pump, r.sender = pump, sender
+	r.abandonNotifyLoop, r.notifyLoopStopped = abandon, make(chan struct{})
+	go r.runNotifyLoop(ctx)
 	return nil
+}
+
+// runNotifyLoop announces what the pump holds, until the pump is closed and flushed or the time for that is over. ctx ends the statement
+// that is under way, nothing else.
+func (r *actionRepo) runNotifyLoop(ctx context.Context) {
+	defer close(r.notifyLoopStopped)
+
+	// drainAndExec takes everything that waits on the channel, oldest first, and sends it in statements of up to a thousand payloads, a round
+	// trip each. While it waits for the server the next batch gathers. What could not be sent goes back to the front, and the channel rests a
+	// little; what PostgreSQL will never take is logged and let go.
+	drainAndExec := func(channel string) {
+		batch := r.pump.Take(channel)
+		outcome := r.sender.Send(ctx, batch)
+		r.pump.Settle(outcome)
+	}
+
+	// Sleeps until a writer adds something or a rest is over; the channels take turns.
+	for channel := range r.pump.Due() {
+		drainAndExec(channel)
+	}
 }
 
 // startPostgresListener starts listening and the fan-out of what is heard. Error: a DSN that cannot be parsed.
@@ -164,11 +200,25 @@ func (r *actionRepo) Close(ctx context.Context) error {
 	return r.closeErr
 }
 
+// closePump lets nothing new be announced and sends what waits, as far as ctx allows. Error: how much was not sent.
 func (r *actionRepo) closePump(ctx context.Context) error {
-	if r.pump == nil {
+	switch {
+	case r.serial != nil:
+		return r.serial.close(ctx)
+	case r.pump == nil:
 		return nil
 	}
-	return r.pump.close(ctx)
+	// A server that does not answer takes all the time it gets; a tenth is left to those that are closed after the pump.
+	flushCtx := ctx
+	if deadline, limited := ctx.Deadline(); limited {
+		var cancel context.CancelFunc
+		flushCtx, cancel = context.WithDeadline(ctx, deadline.Add(-time.Until(deadline)/10))
+		defer cancel()
+	}
+	_, err := r.pump.Close(flushCtx)
+	r.abandonNotifyLoop()
+	<-r.notifyLoopStopped
+	return errors.Join(err, r.sender.Close())
 }
 
 // awaitEnd waits until ended is closed. Error: ctx ended first.
@@ -183,15 +233,21 @@ func awaitEnd(ctx context.Context, ended <-chan struct{}, what string) error {
 
 // notifyRunUpdate announces a committed change of a run. ctx is for logging only: the change is there, whatever became of the request.
 func (r *actionRepo) notifyRunUpdate(ctx context.Context, runID *common.RunIdentifier) {
-	if r.pump != nil {
-		r.pump.notify(ctx, runUpdatesChannel, runKey(runID))
-	}
+	r.announce(ctx, runUpdatesChannel, runKey(runID))
 }
 
 // notifyActionUpdate announces a committed change of an action. ctx is for logging only, as above.
 func (r *actionRepo) notifyActionUpdate(ctx context.Context, actionID *common.ActionIdentifier) {
-	if r.pump != nil {
-		r.pump.notify(ctx, actionUpdatesChannel, actionKey(actionID))
+	r.announce(ctx, actionUpdatesChannel, actionKey(actionID))
+}
+
+// announce leaves a payload to the pump. Except in mode serial it does no I/O and waits for nothing.
+func (r *actionRepo) announce(ctx context.Context, channel, payload string) {
+	switch {
+	case r.serial != nil:
+		r.serial.notify(ctx, channel, payload)
+	case r.pump != nil && !r.pump.Add(channel, payload):
+		logger.Warnf(ctx, "notification on %s of %q came after the end of the pump and is not sent", channel, payload)
 	}
 }
 

@@ -110,7 +110,7 @@ func (e *ear) nextN(n int) map[string]int {
 func (e *ear) silent(r *actionRepo) {
 	e.t.Helper()
 	marker := fmt.Sprintf("marker-%d", time.Now().UnixNano())
-	r.pump.notify(e.t.Context(), actionUpdatesChannel, marker)
+	r.announce(e.t.Context(), actionUpdatesChannel, marker)
 	require.Equal(e.t, actionUpdatesChannel+" "+marker, e.next())
 }
 

@@ -57,11 +57,11 @@ func newSerialPump(dsn string) (*serialPump, error) {
 		cancel:  cancel,
 		ended:   make(chan struct{}),
 	}
-	go p.runNotifyLoop(ctx, config)
+	go p.run(ctx, config)
 	return p, nil
 }
 
-// notify implements pump. It blocks while 256 payloads of the channel wait, until one has left or the pump is closed.
+// notify hands over one payload. It may be called from any goroutine. It blocks while 256 payloads of the channel wait, until one has left or the pump is closed.
 func (p *serialPump) notify(ctx context.Context, channel, payload string) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -75,7 +75,7 @@ func (p *serialPump) notify(ctx context.Context, channel, payload string) {
 	logger.Warnf(ctx, "notification on %s of %q came after the end of the pump and is not sent", channel, payload)
 }
 
-// close implements pump.
+// close sends what is waiting as far as ctx allows and ends the pump; the error says how much was not sent. Called once.
 func (p *serialPump) close(ctx context.Context) error {
 	close(p.closing)
 	p.mu.Lock()
@@ -99,8 +99,8 @@ func (p *serialPump) close(ctx context.Context) error {
 	return nil
 }
 
-// runNotifyLoop sends what the queues hold until both are closed and empty.
-func (p *serialPump) runNotifyLoop(ctx context.Context, config *pgx.ConnConfig) {
+// run sends what the queues hold until both are closed and empty.
+func (p *serialPump) run(ctx context.Context, config *pgx.ConnConfig) {
 	defer close(p.ended)
 	conn := &serialConn{config: config}
 	defer conn.close(ctx)

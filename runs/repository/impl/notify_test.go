@@ -116,7 +116,7 @@ func TestUnknownModeIsRefused(t *testing.T) {
 	config := testDbConfig(t)
 	r := openTestRepo(t, config)
 	_, err := NewActionRepo(r.db, config, WithNotifyConfig(NotifyConfig{Mode: "loud"}))
-	require.ErrorContains(t, err, `notify mode: "loud"`)
+	require.ErrorContains(t, err, `notify: mode: "loud"`)
 	_, err = NewRepository(r.db, config, WithNotifyConfig(NotifyConfig{Mode: "loud"}))
 	require.Error(t, err)
 }
@@ -136,11 +136,7 @@ func TestAWriteOfOpenOutcomeWakes(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	outcome := make(chan error, 1)
 	go func() { outcome <- r.UpdateActionPhase(ctx, id, running, 1, 0, nil, nil) }()
-	require.Eventually(t, func() bool {
-		var waiting int
-		err := r.db.Raw("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'").Scan(&waiting).Error
-		return err == nil && waiting == 1
-	}, eventually, poll)
+	awaitLockWaiter(t, r)
 	cancel()
 	require.ErrorIs(t, <-outcome, context.Canceled)
 	assert.Equal(t, actionUpdatesChannel+" "+actionKey(id), ear.next())
@@ -209,10 +205,10 @@ func TestSerialPumpMakesWritersWaitWhenFull(t *testing.T) {
 }
 
 func TestSerialPumpDropsWhatFailsAndGoesOn(t *testing.T) {
-	r := newTestRepo(t)
+	r := newTestRepo(t, WithNotifyConfig(NotifyConfig{Mode: NotifyModeSerial}))
 	ear := newEar(t, r.dsn)
 	log := logged(t)
-	p := r.pump.(*serialPump)
+	p := r.serial
 	ctx := t.Context()
 
 	p.notify(ctx, actionUpdatesChannel, "with \x00 in it")
@@ -240,9 +236,9 @@ func TestSerialPumpDropsWhatFailsAndGoesOn(t *testing.T) {
 func TestSerialPumpFlushesAtClose(t *testing.T) {
 	config := testDbConfig(t)
 	ear := newEar(t, openTestRepo(t, config).dsn)
-	r := openTestRepo(t, config)
+	r := openTestRepo(t, config, WithNotifyConfig(NotifyConfig{Mode: NotifyModeSerial}))
 	for i := range 200 {
-		r.pump.notify(t.Context(), actionUpdatesChannel, fmt.Sprint(i))
+		r.announce(t.Context(), actionUpdatesChannel, fmt.Sprint(i))
 	}
 	require.NoError(t, r.Close(t.Context()))
 	for i := range 200 {
