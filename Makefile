@@ -18,7 +18,8 @@ help: ## Show this list
 
 .PHONY: run
 run: ## Start the runs service on an embedded PostgreSQL (ARGS='--help' lists its settings)
-	go run ./runs/cmd $(ARGS)
+	@# Not "go run", which dies of the SIGTERM that make hands on and leaves the service behind.
+	go build -o bin/runs ./runs/cmd && exec bin/runs $(ARGS)
 
 .PHONY: swarm
 swarm: ## Put a load on the running service and report (ARGS='--help' lists its flags)
