@@ -55,10 +55,10 @@ func TestAClientThatGoesAwayFreesEverything(t *testing.T) {
 	defer leave()
 	for range 20 {
 		one := s.client(t)
-		open(t, one.WatchActions, watching, &workflow.WatchActionsRequest{RunId: run})
-		open(t, one.WatchRunDetails, watching, &workflow.WatchRunDetailsRequest{RunId: run})
-		open(t, one.WatchActionDetails, watching, &workflow.WatchActionDetailsRequest{ActionId: actionID(run, 0)})
-		open(t, one.WatchRuns, watching, &workflow.WatchRunsRequest{Target: &workflow.WatchRunsRequest_Org{Org: "org"}})
+		open(watching, t, one.WatchActions, &workflow.WatchActionsRequest{RunId: run})
+		open(watching, t, one.WatchRunDetails, &workflow.WatchRunDetailsRequest{RunId: run})
+		open(watching, t, one.WatchActionDetails, &workflow.WatchActionDetailsRequest{ActionId: actionID(run, 0)})
+		open(watching, t, one.WatchRuns, &workflow.WatchRunsRequest{Target: &workflow.WatchRunsRequest_Org{Org: "org"}})
 	}
 	require.GreaterOrEqual(t, subscriptions(), 80)
 	leave()
@@ -71,9 +71,8 @@ func TestAClientThatGoesAwayFreesEverything(t *testing.T) {
 }
 
 // open opens a stream and reads its first message, so that the service has subscribed.
-func open[Request, Response any](t *testing.T,
-	method func(context.Context, *connect.Request[Request]) (*connect.ServerStreamForClient[Response], error),
-	ctx context.Context, request *Request,
+func open[Request, Response any](ctx context.Context, t *testing.T,
+	method func(context.Context, *connect.Request[Request]) (*connect.ServerStreamForClient[Response], error), request *Request,
 ) {
 	t.Helper()
 	opened, err := method(ctx, connect.NewRequest(request))

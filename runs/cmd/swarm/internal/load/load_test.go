@@ -28,7 +28,7 @@ func small(endpoint string) Config {
 	return cfg
 }
 
-func run1(t *testing.T, ctx context.Context, cfg Config) *Result {
+func drive(ctx context.Context, t *testing.T, cfg Config) *Result {
 	t.Helper()
 	l, err := New(cfg)
 	require.NoError(t, err)
@@ -63,7 +63,7 @@ func TestWholeLoad(t *testing.T) {
 			f, endpoint := startFake(t)
 			cfg := small(endpoint)
 			cfg.Protocol = protocol
-			r := run1(t, t.Context(), cfg)
+			r := drive(t.Context(), t, cfg)
 			require.NoError(t, r.Verdict())
 			assert.EqualValues(t, 4, r.RunsFinished)
 			assert.EqualValues(t, 28, r.ActionsFinished)
@@ -93,7 +93,7 @@ func TestWatcherThatNeverSees(t *testing.T) {
 	f.hide = func(id *common.ActionIdentifier) bool { return id.GetName() == "a3" }
 	cfg := small(endpoint)
 	cfg.Settle, cfg.ActionWatchers = 50*time.Millisecond, 0
-	r := run1(t, t.Context(), cfg)
+	r := drive(t.Context(), t, cfg)
 	w := watchOf(t, r, "WatchActions")
 	assert.EqualValues(t, 32, w.Watchers)
 	assert.EqualValues(t, 4, w.Never)
@@ -117,7 +117,7 @@ func TestFailuresAreCountedByRPCAndCode(t *testing.T) {
 		}
 		return ""
 	}
-	r := run1(t, t.Context(), small(endpoint))
+	r := drive(t.Context(), t, small(endpoint))
 	assert.EqualValues(t, 8, calls(r, "UpdateActionStatus").Errors)
 	require.Len(t, r.Failures, 2)
 	assert.Equal(t, measure.Failure{RPC: "UpdateActionStatus", Code: "internal (in band)", Count: 4, Sample: "disk full"}, r.Failures[0])
@@ -141,7 +141,7 @@ func TestStreamThatEndsEarlyIsAFailure(t *testing.T) {
 	}
 	cfg := small(endpoint)
 	cfg.Settle = 50 * time.Millisecond
-	r := run1(t, t.Context(), cfg)
+	r := drive(t.Context(), t, cfg)
 	assert.Positive(t, calls(r, "WatchRuns").Errors)
 	require.Error(t, r.Verdict())
 }
@@ -150,7 +150,7 @@ func TestDurationEndsTheLoad(t *testing.T) {
 	_, endpoint := startFake(t)
 	cfg := small(endpoint)
 	cfg.Actions, cfg.Duration = maxActions, 200*time.Millisecond
-	r := run1(t, t.Context(), cfg)
+	r := drive(t.Context(), t, cfg)
 	assert.True(t, r.TimeBoxed)
 	assert.Positive(t, r.ActionsFinished)
 	assert.Zero(t, r.RunsFinished)
@@ -167,7 +167,7 @@ func TestInterruptGivesTheResultSoFar(t *testing.T) {
 		}
 		return nil
 	}
-	r := run1(t, ctx, small(endpoint))
+	r := drive(ctx, t, small(endpoint))
 	assert.True(t, r.Interrupted)
 	assert.Empty(t, r.Failures, "calls that our end cut off are no failures of the service")
 	assert.Positive(t, calls(r, "UpdateActionStatus").Calls)

@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	lowest  = int64(time.Microsecond / time.Microsecond)
-	highest = int64(10 * time.Minute / time.Microsecond)
-	digits  = 3 // significant decimal digits that a latency keeps
+	lowest  = int64(1)                                   // µs
+	highest = int64(10 * time.Minute / time.Microsecond) // µs
+	digits  = 3                                          // significant decimal digits that a latency keeps
 )
 
 // Histogram keeps latencies from 1 µs to 10 min with three significant digits, in 160 KiB whatever their number; shorter and
