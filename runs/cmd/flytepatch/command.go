@@ -67,7 +67,11 @@ func run(ctx context.Context, o options, out io.Writer) (err error) {
 		return err
 	}
 	if o.apply {
-		if err := target.CheckBranch(ctx, branch); err != nil {
+		err := target.CheckBranch(ctx, branch)
+		if errors.Is(err, checkout.ErrBranchExists) {
+			return fmt.Errorf("%w: %w", series.ErrApplied, err)
+		}
+		if err != nil {
 			return err
 		}
 	}

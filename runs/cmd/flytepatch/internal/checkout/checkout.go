@@ -2,7 +2,9 @@ package checkout
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"path"
 	"path/filepath"
 	"strings"
 )
@@ -74,16 +76,29 @@ func summary(status string) string {
 	return strings.Join(lines, ", ")
 }
 
-// CheckBranch says why a branch can't be created; nil if it can.
+// ErrBranchExists says that there is a branch of that name.
+var ErrBranchExists = errors.New("the branch exists")
+
+// CheckBranch says why a branch can't be created; nil if nothing is known to be in its way.
 func (c *Checkout) CheckBranch(ctx context.Context, name string) error {
 	ref := "refs/heads/" + name
-	if _, err := c.git.run(ctx, "rev-parse", "--verify", "--quiet", ref); err == nil {
-		return fmt.Errorf("%s: branch %s exists", c.dir, name)
+	args := []string{"for-each-ref", "--format=%(refname)", ref}
+	for above := path.Dir(ref); above != "refs/heads"; above = path.Dir(above) {
+		args = append(args, above)
 	}
-	// Takes the locks that the creation takes, and lets them go.
-	rehearsal := fmt.Sprintf("start\ncreate %s %s\nprepare\nabort\n", ref, c.head)
-	if _, err := c.git.pipe(ctx, strings.NewReader(rehearsal), "update-ref", "--stdin"); err != nil {
-		return fmt.Errorf("%s: branch %s can't be created: %w", c.dir, name, err)
+	found, err := c.git.run(ctx, args...)
+	if err != nil {
+		return fmt.Errorf("%s: look for branch %s: %w", c.dir, name, err)
+	}
+	for other := range strings.Lines(found) {
+		other = strings.TrimSpace(other)
+		if other == ref {
+			return fmt.Errorf("%s: branch %s: %w", c.dir, name, ErrBranchExists)
+		}
+		// A branch can't have another one below it.
+		if strings.HasPrefix(other, ref+"/") || strings.HasPrefix(ref, other+"/") {
+			return fmt.Errorf("%s: branch %s can't be created beside %s", c.dir, name, strings.TrimPrefix(other, "refs/heads/"))
+		}
 	}
 	return nil
 }

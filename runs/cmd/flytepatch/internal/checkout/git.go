@@ -53,9 +53,10 @@ func (g git) stream(ctx context.Context, in io.Reader, out io.Writer, args ...st
 	cmd.Stdin, cmd.Stdout = in, out
 	var complaint bytes.Buffer
 	cmd.Stderr = &complaint
-	// A group of its own: an interrupt at the terminal reaches us alone, and we end the command in order.
+	// A group of its own: an interrupt at the terminal reaches us alone, and we end the command in order, with the commands that it
+	// runs in turn.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	cmd.WaitDelay = killDelay
 	err := cmd.Run()
 	switch {

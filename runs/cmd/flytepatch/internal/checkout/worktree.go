@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -32,7 +33,8 @@ func (c *Checkout) Worktree(ctx context.Context) (_ *Worktree, err error) {
 	if temp, err = filepath.EvalSymlinks(temp); err != nil {
 		return nil, fmt.Errorf("make a temporary directory: %w", err)
 	}
-	w := &Worktree{of: c, temp: temp, dir: filepath.Join(temp, "flyte"), tip: c.head}
+	// Git keeps its record of the worktree under the last part of its path: one that nobody else has.
+	w := &Worktree{of: c, temp: temp, dir: filepath.Join(temp, filepath.Base(temp)), tip: c.head}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, w.Close())
@@ -132,18 +134,8 @@ func (w *Worktree) forget(ctx context.Context) error {
 	if !filepath.IsAbs(records) {
 		records = filepath.Join(w.of.dir, records)
 	}
-	found, err := filepath.Glob(filepath.Join(records, "*", "gitdir"))
-	if err != nil {
-		return fmt.Errorf("%s: list the worktrees: %w", w.of.dir, err)
-	}
-	for _, record := range found {
-		content, err := os.ReadFile(record)
-		if err != nil || strings.TrimSpace(string(content)) != filepath.Join(w.dir, ".git") {
-			continue
-		}
-		if err := os.RemoveAll(filepath.Dir(record)); err != nil {
-			return fmt.Errorf("remove the worktree's record: %w", err)
-		}
+	if err := os.RemoveAll(filepath.Join(records, filepath.Base(w.dir))); err != nil && !errors.Is(err, syscall.ENOTDIR) {
+		return fmt.Errorf("remove the worktree's record: %w", err)
 	}
 	// As git does: no empty directory stays.
 	if left, err := os.ReadDir(records); err == nil && len(left) == 0 {

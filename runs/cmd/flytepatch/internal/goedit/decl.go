@@ -121,14 +121,17 @@ func (f *File) RemoveDecl(key string) error {
 		return fmt.Errorf("%s: there is no %s", f.path, key)
 	}
 	f.touched[key] = true
-	at := f.declSpan(decl)
-	// Of the blank lines around it one stays.
-	at.to += len(f.src[at.to:]) - len(bytes.TrimLeft(f.src[at.to:], "\n"))
-	if at.to == len(f.src) {
-		at.from = len(bytes.TrimRight(f.src[:at.from], "\n"))
-		return f.splice(at, "\n")
+	return f.removeSpan(f.declSpan(decl))
+}
+
+// removeSpan takes a declaration's bytes away; of the blank lines around them one stays.
+func (f *File) removeSpan(at span) error {
+	above, below := bytes.TrimRight(f.src[:at.from], "\n"), bytes.TrimLeft(f.src[at.to:], "\n")
+	breaks := min(2, max(at.from-len(above), len(f.src)-at.to-len(below)))
+	if len(below) == 0 {
+		breaks = 1
 	}
-	return f.splice(at, "")
+	return f.splice(span{len(above), len(f.src) - len(below)}, strings.Repeat("\n", breaks))
 }
 
 // AppendDecl adds a declaration at the end. The key is the one that the text will have.

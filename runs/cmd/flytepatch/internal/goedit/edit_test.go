@@ -209,6 +209,13 @@ func TestAddImport_IntoAFileWithoutAGroup(t *testing.T) {
 	assert.Equal(t, "package p\n\nimport (\n\t\"errors\"\n\t\"fmt\"\n)\n\nvar _ = fmt.Sprint()\n", finished(t, file))
 }
 
+func TestDropUnusedImports_OfSeveralDeclarations(t *testing.T) {
+	file := parsed(t, "package p\n\nimport \"fmt\"\nimport \"time\"\n\nfunc f() { time.Now() }\n\nfunc g() { fmt.Println() }\n")
+	require.NoError(t, file.RemoveDecl("func f"))
+	require.NoError(t, file.DropUnusedImports())
+	assert.Equal(t, "package p\n\nimport \"fmt\"\n\nfunc g() { fmt.Println() }\n", finished(t, file))
+}
+
 func TestDigest_CoversTheComment(t *testing.T) {
 	one, err := parsed(t, before).Digest("method keeper.loop")
 	require.NoError(t, err)

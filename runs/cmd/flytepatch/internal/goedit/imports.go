@@ -126,10 +126,10 @@ func (f *File) removeImport(importPath string) error {
 			if importOf(spec).Path != importPath {
 				continue
 			}
-			if len(general.Specs) == 1 {
-				return f.RemoveDecl("import")
-			}
 			f.touched["import"] = true
+			if len(general.Specs) == 1 {
+				return f.removeSpan(f.declSpan(general))
+			}
 			at := span{f.lineStart(f.specStart(spec)), f.lineEnd(f.offset(spec.End()))}
 			return f.splice(at, "")
 		}

@@ -20,6 +20,30 @@ func (f *File) Uses(key string) map[string]bool {
 	return names
 }
 
+// NamesOf are the package-level names of a declaration; a method's is its receiver's type.
+func (f *File) NamesOf(key string) []string {
+	var names []string
+	switch decl := f.decl(key).(type) {
+	case *ast.FuncDecl:
+		if decl.Recv != nil {
+			return []string{recvName(decl)}
+		}
+		return []string{decl.Name.Name}
+	case *ast.GenDecl:
+		for _, spec := range decl.Specs {
+			switch spec := spec.(type) {
+			case *ast.TypeSpec:
+				names = append(names, spec.Name.Name)
+			case *ast.ValueSpec:
+				for _, ident := range spec.Names {
+					names = append(names, ident.Name)
+				}
+			}
+		}
+	}
+	return names
+}
+
 // Declares tells whether the file declares a package-level name: a function, a type, a constant or a variable.
 func (f *File) Declares(name string) bool {
 	decl, _ := f.declOf(name)

@@ -49,6 +49,20 @@ func isIdent(expr ast.Expr, name string) bool {
 	return ok && ident.Name == name
 }
 
+// Members are the names that a declaration takes from a package: all X of qualifier.X.
+func (f *File) Members(key, qualifier string) map[string]bool {
+	names := map[string]bool{}
+	if decl := f.decl(key); decl != nil {
+		ast.Inspect(decl, func(node ast.Node) bool {
+			if selector, ok := node.(*ast.SelectorExpr); ok && isIdent(selector.X, qualifier) {
+				names[selector.Sel.Name] = true
+			}
+			return true
+		})
+	}
+	return names
+}
+
 // RemoveIdleLocals takes away the local variables of a function that are made (make, new) and then not used: what fed a
 // field that is gone.
 func (f *File) RemoveIdleLocals(recv, name string) error {

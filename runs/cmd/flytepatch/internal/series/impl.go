@@ -117,21 +117,45 @@ func users(files map[string]*goedit.File, owner, name string) []string {
 	return found
 }
 
-// method finds a method of the repository and checks what its callers rely on: the types of its parameters, by their last part, and
-// its results. A nil params accepts any.
-func (p *implPackage) method(name string, params []string, results ...string) (*goedit.Func, error) {
-	return p.function(repoType, name, params, results...)
+// method is a method of the repository that is replaced, and what its callers rely on.
+type method struct {
+	name    string
+	params  []string // types, by their last part; nil: whatever they are
+	results []string
+	changed bool // the new one has other parameters
 }
 
-func (p *implPackage) function(recv, name string, params []string, results ...string) (*goedit.Func, error) {
-	fn := p.action.Func(recv, name)
-	if fn == nil {
-		return nil, missing(goedit.FuncKey(recv, name))
+// plan checks the methods and fills in what they become.
+func plan(p *implPackage, methods []method) ([]replacement, error) {
+	common, err := commonNames(p)
+	if err != nil {
+		return nil, err
 	}
-	if params != nil && !sameTypes(fn.ParamTypes(), params) || !sameTypes(fn.ResultTypes(), results) {
-		return nil, fmt.Errorf("%s: %s has another signature than expected: %s", actionFile, fn.Key(), fn.Head())
+	var replacements []replacement
+	for _, want := range methods {
+		fn := p.action.Func(repoType, want.name)
+		if fn == nil {
+			return nil, missing(goedit.FuncKey(repoType, want.name))
+		}
+		if want.params != nil && !sameTypes(fn.ParamTypes(), want.params) || !sameTypes(fn.ResultTypes(), want.results) {
+			return nil, fmt.Errorf("%s: %s has another signature than expected: %s", actionFile, fn.Key(), fn.Head())
+		}
+		text, err := declaration(want.name, common.of(fn))
+		if err != nil {
+			return nil, err
+		}
+		replacements = append(replacements, replacement{method: want.name, text: text, changed: want.changed})
 	}
-	return fn, nil
+	return replacements, nil
+}
+
+func (p *implPackage) addImports(paths ...string) error {
+	for _, needed := range paths {
+		if err := p.action.AddImport(needed); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // sameTypes compares types without the names under which their packages are imported.
@@ -168,7 +192,7 @@ type replacement struct {
 // initialises them, constants, functions, imports; in tests, the declarations that test what is gone. field (with its comment)
 // takes the first such field's place, element its place in literals of tests. It gives the tests that went.
 func (p *implPackage) replace(replacements []replacement, field, element string) ([]string, error) {
-	used := map[string]bool{}
+	used := p.action.Uses(goedit.FuncKey("", repoMaker))
 	gone := map[string]bool{} // members that are no more, or no more what they were
 	for _, r := range replacements {
 		key := goedit.FuncKey(repoType, r.method)

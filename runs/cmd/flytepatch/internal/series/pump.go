@@ -22,7 +22,9 @@ type names struct {
 	ID       string // parameter that identifies a run or an action
 	Database string // how package database is imported
 	DB       string // field with the *sqlx.DB
-	Postgres string // the connection's settings, from the repository on: "dbConfig.Postgres"
+	Postgres string // expression for the connection's settings: "r.dbConfig.Postgres"
+
+	config goedit.Field
 }
 
 // commonNames reads the names that do not depend on the method.
@@ -39,11 +41,7 @@ func commonNames(p *implPackage) (names, error) {
 	if err != nil {
 		return names{}, err
 	}
-	n.DB = db.Name
-	n.Postgres = config.Name
-	if strings.HasSuffix(config.Type, "DbConfig") {
-		n.Postgres += ".Postgres"
-	}
+	n.DB, n.config = db.Name, config
 	return n, nil
 }
 
@@ -53,10 +51,35 @@ func (n names) of(fn *goedit.Func) names {
 	if n.Recv == "" {
 		n.Recv = "r"
 	}
+	switch n.Postgres = n.Recv + "." + n.config.Name; {
+	case strings.HasSuffix(n.config.Type, "DbConfig"):
+		n.Postgres += ".Postgres"
+	case strings.HasPrefix(n.config.Type, "*"):
+		n.Postgres = "*" + n.Postgres
+	}
 	if params := fn.Params(); len(params) == 2 {
 		n.ID = params[1]
 	}
 	return n
+}
+
+// planPump says what the pump's methods become.
+func planPump(p *implPackage) ([]replacement, error) {
+	replacements, err := plan(p, []method{
+		{name: "notifyRunUpdate", params: []string{"context.Context", "*common.RunIdentifier"}},
+		{name: "notifyActionUpdate", params: []string{"context.Context", "*common.ActionIdentifier"}},
+		{name: "startNotifyLoop", params: []string{}, results: []string{"error"}},
+		{name: "runNotifyLoop", changed: true},
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, user := range users(p.files, repoType, "runNotifyLoop") {
+		if user != actionFile+": "+goedit.FuncKey(repoType, "startNotifyLoop") {
+			return nil, fmt.Errorf("%s uses runNotifyLoop, which only startNotifyLoop is expected to", user)
+		}
+	}
+	return replacements, nil
 }
 
 // putPump replaces the serial pump by a batching one.
@@ -65,53 +88,32 @@ func putPump(t tree) (removedTests []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	common, err := commonNames(p)
+	replacements, err := planPump(p)
 	if err != nil {
 		return nil, err
-	}
-	loop := goedit.FuncKey(repoType, "runNotifyLoop")
-	for _, user := range users(p.files, repoType, "runNotifyLoop") {
-		if user != actionFile+": "+goedit.FuncKey(repoType, "startNotifyLoop") {
-			return nil, fmt.Errorf("%s uses %s, expected it in startNotifyLoop only", user, loop)
-		}
-	}
-
-	var replacements []replacement
-	for _, want := range []struct {
-		method  string
-		params  []string // nil: whatever they are
-		results []string
-		changed bool
-	}{
-		{method: "notifyRunUpdate", params: []string{"context.Context", "*common.RunIdentifier"}},
-		{method: "notifyActionUpdate", params: []string{"context.Context", "*common.ActionIdentifier"}},
-		{method: "startNotifyLoop", params: []string{}, results: []string{"error"}},
-		{method: "runNotifyLoop", changed: true},
-	} {
-		fn, err := p.method(want.method, want.params, want.results...)
-		if err != nil {
-			return nil, err
-		}
-		text, err := declaration(want.method, common.of(fn))
-		if err != nil {
-			return nil, err
-		}
-		replacements = append(replacements, replacement{method: want.method, text: text, changed: want.changed})
 	}
 	if removedTests, err = p.replace(replacements, pumpField, pumpElement); err != nil {
 		return nil, err
 	}
-	for _, needed := range []string{"context", "fmt", engineImport} {
-		if err := p.action.AddImport(needed); err != nil {
-			return nil, err
-		}
+	if err := p.addImports("context", "fmt", engineImport); err != nil {
+		return nil, err
 	}
 	if err := p.save(); err != nil {
 		return nil, err
 	}
-	content, err := template("impl/notify.go")
-	if err != nil {
-		return nil, err
+	return removedTests, putTemplates(t, "notify.go")
+}
+
+// putTemplates adds whole files to the repository's package.
+func putTemplates(t tree, files ...string) error {
+	for _, name := range files {
+		content, err := template("impl/" + name)
+		if err != nil {
+			return err
+		}
+		if err := t.create(implDir+"/"+name, content); err != nil {
+			return err
+		}
 	}
-	return removedTests, t.create(implDir+"/notify.go", content)
+	return nil
 }

@@ -36,11 +36,8 @@ type step struct {
 // Build makes the series' commits in the worktree, each compiled with its tests before it is committed.
 func Build(ctx context.Context, source Source, worktree Worktree, progress func(format string, args ...any)) error {
 	t := tree{dir: worktree.Dir()}
-	if err := checkModule(t); err != nil {
+	if err := check(t); err != nil {
 		return err
-	}
-	if t.exists(engineDir) {
-		return fmt.Errorf("%s is there: %w", engineDir, ErrApplied)
 	}
 	for _, step := range steps(source) {
 		if err := ctx.Err(); err != nil {
@@ -64,6 +61,22 @@ func Build(ctx context.Context, source Source, worktree Worktree, progress func(
 		progress("committed: %s", subject)
 	}
 	return nil
+}
+
+// check refuses, before anything is compiled, what the series is not made for.
+func check(t tree) error {
+	if err := checkModule(t); err != nil {
+		return err
+	}
+	if t.exists(engineDir) {
+		return fmt.Errorf("%s is there: %w", engineDir, ErrApplied)
+	}
+	p, err := loadImpl(t)
+	if err != nil {
+		return err
+	}
+	_, err = planPump(p)
+	return err
 }
 
 func steps(source Source) []step {

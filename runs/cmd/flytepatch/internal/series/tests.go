@@ -8,62 +8,74 @@ import (
 	"github.com/flyteorg/flyte/v2/runs/cmd/flytepatch/internal/goedit"
 )
 
+// testDecl is a declaration in a test file.
+type testDecl struct{ file, decl string }
+
 // adaptTests makes the package's tests fit: literals of the repository lose the fields that are gone and get element instead; a
 // declaration that still needs one of the gone members, or a package-level name that is gone, tested what was replaced and goes:
 // with the tests that need it in turn, and the helpers that only such tests used. It gives the names of the tests that went.
-func (p *implPackage) adaptTests(gone, names map[string]bool, element string) ([]string, error) {
+func (p *implPackage) adaptTests(members, names map[string]bool, element string) ([]string, error) {
+	goners := map[testDecl]bool{}
 	for _, file := range inOrder(p.tests) {
-		if _, err := file.ReplaceElements(repoType, gone, element); err != nil {
+		if _, err := file.ReplaceElements(repoType, members, element); err != nil {
 			return nil, err
+		}
+		for owner, gone := range map[string]map[string]bool{repoType: members, "": names} {
+			for name := range gone {
+				for _, key := range file.Mentions(owner, name) {
+					goners[testDecl{file.Path(), key}] = true
+				}
+			}
 		}
 	}
+	spread(p.tests, goners)
 
 	used := map[string]bool{}
-	removed := map[string]bool{}
-	for key := range p.needing(gone, names) {
-		file := p.tests[key.file]
-		maps.Copy(used, file.Uses(key.decl))
-		if err := file.RemoveDecl(key.decl); err != nil {
-			return nil, err
+	var removed []string
+	for at := range goners {
+		maps.Copy(used, p.tests[at.file].Uses(at.decl))
+		if name, ok := strings.CutPrefix(at.decl, "func "); ok && strings.HasPrefix(name, "Test") {
+			removed = append(removed, name)
 		}
-		if name, ok := strings.CutPrefix(key.decl, "func "); ok {
-			removed[name] = true
-		}
+	}
+	if err := removeAll(p.tests, goners); err != nil {
+		return nil, err
 	}
 	if _, err := sweep(p.tests, used); err != nil {
 		return nil, err
 	}
-	maps.DeleteFunc(removed, func(name string, _ bool) bool { return !strings.HasPrefix(name, "Test") })
-	return slices.Sorted(maps.Keys(removed)), nil
+	slices.Sort(removed)
+	return removed, nil
 }
 
-// testDecl is a declaration in a test file.
-type testDecl struct{ file, decl string }
-
-// needing are the declarations of the tests that need one of the members or names, or one another on account of that.
-func (p *implPackage) needing(members, names map[string]bool) map[testDecl]bool {
-	found := map[testDecl]bool{}
-	names = maps.Clone(names)
+// spread adds what can't do without a declaration of the set: what uses a name that it declares.
+func spread(files map[string]*goedit.File, set map[testDecl]bool) {
+	asked := map[testDecl]bool{}
 	for grown := true; grown; {
 		grown = false
-		for owner, wanted := range map[string]map[string]bool{repoType: members, "": names} {
-			for _, name := range slices.Collect(maps.Keys(wanted)) {
-				for _, file := range p.tests {
-					for _, decl := range file.Mentions(owner, name) {
-						at := testDecl{file.Path(), decl}
-						if found[at] {
-							continue
-						}
-						found[at], grown = true, true
-						if helper, ok := strings.CutPrefix(decl, "func "); ok {
-							names[helper] = true
-						}
+		for _, at := range slices.Collect(maps.Keys(set)) {
+			if asked[at] {
+				continue
+			}
+			asked[at], grown = true, true
+			for _, name := range files[at.file].NamesOf(at.decl) {
+				for _, file := range files {
+					for _, key := range file.Mentions("", name) {
+						set[testDecl{file.Path(), key}] = true
 					}
 				}
 			}
 		}
 	}
-	return found
+}
+
+func removeAll(files map[string]*goedit.File, set map[testDecl]bool) error {
+	for at := range set {
+		if err := files[at.file].RemoveDecl(at.decl); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // replaceTestTypes has tests take the given types of a package from another one.
