@@ -11,7 +11,9 @@ import (
 
 // The values that WithDefaults puts in place of zeros.
 const (
-	DefaultMaxIdleConnections = 10
+	// DefaultMaxIdleConnections equals the open limit: with fewer, every burst of requests dials connections and drops them again, and
+	// dialling (TCP, authentication, a forked backend) costs far more than the statement it is for.
+	DefaultMaxIdleConnections = DefaultMaxOpenConnections
 	DefaultMaxOpenConnections = 100
 	DefaultConnMaxLifeTime    = time.Hour
 	DefaultPort               = 5432

@@ -17,6 +17,8 @@ const (
 	openTimeout = 60 * time.Second
 	// dialTimeout bounds one attempt to connect, now and later in the pool, unless the options say connect_timeout.
 	dialTimeout = 10 * time.Second
+	// connMaxIdleTime gives back to the server what a burst has opened and nobody has used since.
+	connMaxIdleTime = 5 * time.Minute
 )
 
 // GetDB opens the connection pool on config's database, creates the database when it is missing, and returns when a connection works,
@@ -58,6 +60,7 @@ func open(
 	pool.SetMaxOpenConns(config.MaxOpenConnections)
 	pool.SetMaxIdleConns(config.MaxIdleConnections)
 	pool.SetConnMaxLifetime(config.ConnMaxLifeTime)
+	pool.SetConnMaxIdleTime(connMaxIdleTime)
 	if err := pool.PingContext(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", name, causeOr(ctx, err)), pool.Close())
 	}
