@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/flyteorg/flyte/v2/runs/cmd/swarm/internal/load"
-	"github.com/flyteorg/flyte/v2/runs/cmd/swarm/internal/progress"
+	"github.com/flyteorg/flyte/v2/runs/cmd/internal/progress"
 	"github.com/flyteorg/flyte/v2/runs/cmd/swarm/internal/report"
 )
 

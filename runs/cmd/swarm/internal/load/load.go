@@ -13,7 +13,7 @@ import (
 	"github.com/flyteorg/flyte/v2/gen/go/flyteidl2/common"
 	"github.com/flyteorg/flyte/v2/gen/go/flyteidl2/workflow"
 	"github.com/flyteorg/flyte/v2/gen/go/flyteidl2/workflow/workflowconnect"
-	"github.com/flyteorg/flyte/v2/runs/cmd/swarm/internal/measure"
+	"github.com/flyteorg/flyte/v2/runs/cmd/internal/measure"
 )
 
 const (

@@ -16,7 +16,7 @@ import (
 
 	"github.com/flyteorg/flyte/v2/gen/go/flyteidl2/common"
 	"github.com/flyteorg/flyte/v2/gen/go/flyteidl2/workflow"
-	"github.com/flyteorg/flyte/v2/runs/cmd/swarm/internal/measure"
+	"github.com/flyteorg/flyte/v2/runs/cmd/internal/measure"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

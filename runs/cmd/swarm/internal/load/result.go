@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/flyteorg/flyte/v2/runs/cmd/swarm/internal/measure"
+	"github.com/flyteorg/flyte/v2/runs/cmd/internal/measure"
 )
 
 // Result is what a load measured.

@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/flyteorg/flyte/v2/runs/cmd/swarm/internal/measure"
+	"github.com/flyteorg/flyte/v2/runs/cmd/internal/measure"
 )
 
 // watcher waits for one terminal phase on one stream.

@@ -9,7 +9,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/flyteorg/flyte/v2/runs/cmd/swarm/internal/load"
-	"github.com/flyteorg/flyte/v2/runs/cmd/swarm/internal/measure"
+	"github.com/flyteorg/flyte/v2/runs/cmd/internal/measure"
 )
 
 // Text writes the result as tables.

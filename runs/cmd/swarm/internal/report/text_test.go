@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flyteorg/flyte/v2/runs/cmd/swarm/internal/load"
-	"github.com/flyteorg/flyte/v2/runs/cmd/swarm/internal/measure"
+	"github.com/flyteorg/flyte/v2/runs/cmd/internal/measure"
 )
 
 func result() *load.Result {
