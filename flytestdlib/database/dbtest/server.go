@@ -65,7 +65,7 @@ func startIn(t testing.TB, dir string, options ...Option) *Server {
 	s := &Server{
 		t:        t,
 		config:   embedded.Config{Dir: dir},
-		settings: map[string]string{"fsync": "off", "full_page_writes": "off"},
+		settings: map[string]string{},
 	}
 	for _, option := range options {
 		option(s)
@@ -83,7 +83,7 @@ func (s *Server) Start() {
 	if s.running != nil {
 		s.t.Fatalf("start: server on port %d runs already", s.running.Port())
 	}
-	started, err := embedded.Start(context.WithoutCancel(s.t.Context()), s.config, embedded.WithSettings(s.settings))
+	started, err := embedded.Start(context.WithoutCancel(s.t.Context()), s.config, embedded.WithSettings(s.settings), embedded.WithoutSync())
 	if err != nil {
 		s.t.Fatalf("start: %v", err)
 	}

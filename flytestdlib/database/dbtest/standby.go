@@ -17,7 +17,7 @@ func (s *Server) Standby(t testing.TB) *Server {
 	t.Helper()
 	s.Stop(Fast)
 	dir := tempDir(t)
-	if out, err := exec.CommandContext(t.Context(), "cp", "-a", s.config.Dir, dir).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "cp", "-a", s.config.Dir+"/.", dir).CombinedOutput(); err != nil {
 		t.Fatalf("standby: copy of %s: %v: %s", s.config.Dir, err, out)
 	}
 	s.Start()

@@ -23,5 +23,5 @@ func tempDir(t testing.TB) string {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	return dir + "/server"
+	return dir
 }

@@ -18,23 +18,23 @@ type account struct {
 	groups   []uint32
 }
 
-// serverAccount chooses the account for data below dir (which may not exist yet); nil when this process is not root.
-// initdb wants the account to be a known one, so a bare uid will not do.
-func serverAccount(name, dir string) (*account, error) {
+// serverAccount chooses the account for the data (which may not exist yet); nil when this process is not root. initdb wants the account to
+// be a known one, so a bare uid will not do.
+func serverAccount(name, data string) (*account, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil
 	}
 	if name != "" {
 		return lookupAccount(name)
 	}
-	if info, err := os.Stat(dir); err == nil {
-		if uid := info.Sys().(*syscall.Stat_t).Uid; uid != 0 {
-			owner, err := user.LookupId(strconv.Itoa(int(uid)))
-			if err != nil {
-				return nil, fmt.Errorf("owner of %s: %w", dir, err)
-			}
-			return lookupAccount(owner.Username)
+	if uid, exists, err := ownerOf(data); err != nil {
+		return nil, err
+	} else if exists && uid != 0 {
+		owner, err := user.LookupId(strconv.Itoa(int(uid)))
+		if err != nil {
+			return nil, fmt.Errorf("owner of %s: %w", data, err)
 		}
+		return lookupAccount(owner.Username)
 	}
 	for _, name := range []string{"postgres", "nobody"} {
 		if run, err := lookupAccount(name); err == nil {

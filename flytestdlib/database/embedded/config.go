@@ -35,8 +35,8 @@ type Config struct {
 	BinDir string `yaml:"binDir" desc:"folder that holds initdb and postgres; empty: searched, and downloaded where there is none"`
 	// DownloadURL is asked for binaries built by the zonkyio/embedded-postgres-binaries project.
 	DownloadURL string `yaml:"downloadUrl" desc:"Maven repository from which server programs are downloaded when the machine has none"`
-	// Account matters only to root. Empty: the owner of Dir, else postgres, else nobody.
-	Account string `yaml:"account" desc:"account that the server runs under when this process is root, which PostgreSQL refuses; empty: owner of dir, postgres or nobody"`
+	// Account matters only to root. Empty: the owner of the data, else postgres, else nobody.
+	Account string `yaml:"account" desc:"account that the server runs under when this process is root, which PostgreSQL refuses; empty: owner of the data, postgres or nobody"`
 	// StartTimeout includes initdb and crash recovery, but not a download, which has a limit of its own.
 	StartTimeout time.Duration `yaml:"startTimeout" desc:"longest time until the server answers, crash recovery included (duration)"`
 	// StopTimeout bounds each step: fast, then immediate, then by force.
@@ -88,6 +88,7 @@ type options struct {
 	user, password string
 	settings       map[string]string
 	ephemeral      bool
+	withoutSync    bool
 }
 
 // WithCredentials names the superuser, postgres/postgres without it. They are set when the data is created and must stay the same for it.
@@ -101,9 +102,14 @@ func WithSettings(settings map[string]string) Option {
 	return func(o *options) { maps.Copy(o.settings, settings) }
 }
 
-// Ephemeral keeps the data in a temporary folder, which goes with the server, and does not make it wait for the disk: for tests.
+// WithoutSync does not have the server wait for the disk: data outlives the server's death, but not the machine's. For tests.
+func WithoutSync() Option {
+	return func(o *options) { o.withoutSync = true }
+}
+
+// Ephemeral keeps the data in a temporary folder, which goes with the server, and implies WithoutSync. For tests.
 func Ephemeral() Option {
-	return func(o *options) { o.ephemeral = true }
+	return func(o *options) { o.ephemeral, o.withoutSync = true, true }
 }
 
 var reservedSettings = []string{"listen_addresses", "port", "unix_socket_directories", "data_directory", "hba_file", "ident_file", "external_pid_file"}

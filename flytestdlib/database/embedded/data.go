@@ -4,9 +4,9 @@ package embedded
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 )
 
 // initialize creates the data where there is none. It is made beside its place and moved there when complete, so that an interrupted
@@ -15,8 +15,8 @@ func (s *Server) initialize(ctx context.Context) error {
 	if version, err := s.folder.version(); err != nil || version != 0 {
 		return err
 	}
-	fresh, secret := s.folder.data()+".new", filepath.Join(s.folder.dir, "password")
-	if err := os.RemoveAll(fresh); err != nil {
+	fresh, secret := s.folder.newData(), s.folder.password()
+	if err := errors.Join(os.RemoveAll(fresh), os.Mkdir(fresh, 0o700), s.run.own(fresh)); err != nil {
 		return fmt.Errorf("initdb: %w", err)
 	}
 	defer func() { _ = os.Remove(secret) }()
@@ -24,7 +24,7 @@ func (s *Server) initialize(ctx context.Context) error {
 		return fmt.Errorf("initdb: %w", err)
 	}
 	args := []string{"-D", fresh, "-U", s.options.user, "--pwfile=" + secret, "-A", "scram-sha-256", "--encoding=UTF8", "--locale=C"}
-	if s.options.ephemeral {
+	if s.options.withoutSync {
 		args = append(args, "--no-sync")
 	}
 	out, err := output(command(ctx, s.run, s.programs.path("initdb"), args...))
@@ -39,7 +39,7 @@ func (s *Server) initialize(ctx context.Context) error {
 
 // writePrivate makes a new file that only the account can read.
 func writePrivate(path, content string, run *account) error {
-	if err := os.Remove(path); err != nil && !os.IsNotExist(err) {
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)

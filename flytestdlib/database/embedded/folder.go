@@ -14,15 +14,19 @@ import (
 	"syscall"
 )
 
-// folder is the place of one server.
+// folder is the place of one server. It is this process' own; only the data in it is the server's account's, which could otherwise, with a
+// link in place of the log or the lock, have root write anywhere.
 type folder struct {
 	dir       string // absolute, links resolved: as the kernel names it, so that processesOver can compare
-	temporary string // the temporary folder around dir, empty for a lasting server
+	temporary bool   // goes with the server
 }
 
-func (f folder) data() string { return filepath.Join(f.dir, "data") }
-func (f folder) log() string  { return filepath.Join(f.dir, "server.log") }
-func (f folder) lock() string { return filepath.Join(f.dir, "lock") }
+func (f folder) data() string     { return filepath.Join(f.dir, "data") }
+func (f folder) newData() string  { return filepath.Join(f.dir, "data.new") }
+func (f folder) password() string { return filepath.Join(f.dir, "password") }
+func (f folder) log() string      { return filepath.Join(f.dir, "server.log") }
+func (f folder) lock() string     { return filepath.Join(f.dir, "lock") }
+func (f folder) pidFile() string  { return filepath.Join(f.data(), "postmaster.pid") }
 
 // version returns the major version that made the data, 0 when there is none yet.
 func (f folder) version() (int, error) {
@@ -48,8 +52,6 @@ func (f folder) leader() int {
 	return pid
 }
 
-func (f folder) pidFile() string { return filepath.Join(f.data(), "postmaster.pid") }
-
 // lastingFolder opens the configured folder and says under which account its server has to run.
 func lastingFolder(config Config) (folder, *account, error) {
 	dir := config.Dir
@@ -60,7 +62,7 @@ func lastingFolder(config Config) (folder, *account, error) {
 	if err != nil {
 		return folder{}, nil, fmt.Errorf("dir: %w", err)
 	}
-	run, err := serverAccount(config.Account, dir)
+	run, err := serverAccount(config.Account, folder{dir: dir}.data())
 	if err != nil {
 		return folder{}, nil, err
 	}
@@ -77,33 +79,54 @@ func fallbackDir(dir string) string {
 	return filepath.Join("/var/lib/flyte-postgres", hex.EncodeToString(sum[:6]))
 }
 
-// openFolder creates the server's folder where it is missing, gives a new or empty one to the account, and refuses another account's.
+// openFolder creates the server's folder where it is missing, and refuses one that the account cannot use.
 func openFolder(dir string, run *account) (folder, error) {
 	if err := run.reach(dir); err != nil {
 		return folder{}, fmt.Errorf("dir %s is out of reach for the server, which does not run as root: %w", dir, err)
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := makeOpenFolders(dir, run); err != nil {
 		return folder{}, fmt.Errorf("dir: %w", err)
-	}
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return folder{}, fmt.Errorf("dir: %w", err)
-	}
-	if len(entries) == 0 {
-		if err := run.own(dir); err != nil {
-			return folder{}, fmt.Errorf("dir: %w", err)
-		}
-	}
-	info, err := os.Stat(dir)
-	if err != nil {
-		return folder{}, fmt.Errorf("dir: %w", err)
-	}
-	if owner := info.Sys().(*syscall.Stat_t).Uid; owner != run.id() {
-		return folder{}, fmt.Errorf("dir %s belongs to uid %d, but the server would run as uid %d: use another dir, or remove this one", dir, owner, run.id())
 	}
 	resolved, err := filepath.EvalSymlinks(dir)
 	if err != nil {
 		return folder{}, fmt.Errorf("dir: %w", err)
 	}
-	return folder{dir: resolved}, nil
+	f := folder{dir: resolved}
+	if err := run.reach(f.data()); err != nil {
+		return folder{}, fmt.Errorf("dir %s is out of reach for the server, which does not run as root: %w", dir, err)
+	}
+	if owner, exists, err := ownerOf(f.data()); err != nil {
+		return folder{}, fmt.Errorf("dir: %w", err)
+	} else if exists && owner != run.id() {
+		return folder{}, fmt.Errorf("dir: %s belongs to uid %d, but the server would run as uid %d: use another dir, or remove this one", f.data(), owner, run.id())
+	}
+	return f, nil
+}
+
+// makeOpenFolders is MkdirAll; what root makes is open to the account whatever the umask says.
+func makeOpenFolders(dir string, run *account) error {
+	if run == nil {
+		return os.MkdirAll(dir, 0o755)
+	}
+	if _, err := os.Stat(dir); err == nil || !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if err := makeOpenFolders(filepath.Dir(dir), run); err != nil {
+		return err
+	}
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return err
+	}
+	return os.Chmod(dir, 0o755)
+}
+
+func ownerOf(path string) (uid uint32, exists bool, err error) {
+	info, err := os.Stat(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return 0, false, nil
+	}
+	if err != nil {
+		return 0, false, err
+	}
+	return info.Sys().(*syscall.Stat_t).Uid, true, nil
 }

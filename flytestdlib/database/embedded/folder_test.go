@@ -5,6 +5,7 @@ package embedded
 import (
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -40,11 +41,31 @@ func TestAFolderOutOfReachIsRefused(t *testing.T) {
 	require.NoDirExists(t, filepath.Join(closed, "postgres"))
 }
 
-func TestAFolderOfAnotherAccountIsRefused(t *testing.T) {
+func TestDataOfAnotherAccountIsRefused(t *testing.T) {
 	dir := publicDir(t)
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "something"), nil, 0o644))
+	require.NoError(t, os.Mkdir(folder{dir: dir}.data(), 0o700))
 	_, err := openFolder(dir, stranger)
+	require.ErrorContains(t, err, folder{dir: dir}.data()+" belongs to uid")
 	require.ErrorContains(t, err, "but the server would run as uid 54321")
+}
+
+func TestFoldersAreOpenToTheAccountWhateverTheUmask(t *testing.T) {
+	before := syscall.Umask(0o077)
+	defer syscall.Umask(before)
+	_, err := openFolder(filepath.Join(publicDir(t), "made", "by", "root"), stranger)
+	require.NoError(t, err)
+}
+
+func TestLogAndLockAreNeverWrittenThroughLinks(t *testing.T) {
+	dir := publicDir(t)
+	victim := filepath.Join(dir, "victim")
+	require.NoError(t, os.WriteFile(victim, []byte("precious"), 0o644))
+	link := filepath.Join(dir, "link")
+	require.NoError(t, os.Symlink(victim, link))
+	_, err := lockFile(link, os.O_RDWR|os.O_CREATE)
+	require.ErrorIs(t, err, syscall.ELOOP)
+	_, _, err = openLog(link)
+	require.ErrorIs(t, err, syscall.ELOOP)
 }
 
 // A checkout under /root is the common case: everything of root's works there, and the server's account cannot enter.

@@ -13,7 +13,7 @@ import (
 // lockFile takes the lock of a server's folder, which the kernel gives back when its holder ends, however that happens. The holder's
 // process id is in the file, for the error message.
 func lockFile(path string, flags int) (*os.File, error) {
-	file, err := os.OpenFile(path, flags, 0o644)
+	file, err := os.OpenFile(path, flags|syscall.O_NOFOLLOW, 0o644)
 	if err != nil {
 		return nil, err
 	}

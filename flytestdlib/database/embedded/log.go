@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"syscall"
 )
 
 const (
@@ -23,7 +24,7 @@ func openLog(path string) (log *os.File, start int64, err error) {
 			return nil, 0, err
 		}
 	}
-	if log, err = os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644); err != nil {
+	if log, err = os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY|syscall.O_NOFOLLOW, 0o600); err != nil {
 		return nil, 0, err
 	}
 	if start, err = log.Seek(0, io.SeekEnd); err != nil {

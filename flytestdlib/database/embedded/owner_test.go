@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 }
 
 func own(dir string) int {
-	var options []Option
+	options := []Option{WithoutSync()}
 	if dir == "-" {
 		dir, options = "", []Option{Ephemeral()}
 	}

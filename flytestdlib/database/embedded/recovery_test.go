@@ -107,7 +107,7 @@ func TestAnEphemeralServersFolderIsClearedAwayWhenItsOwnerWasKilled(t *testing.T
 	gone(t, owner.dir)
 	require.DirExists(t, owner.dir)
 	inUse := start(t, Config{}, Ephemeral())
-	require.NoDirExists(t, filepath.Dir(owner.dir))
+	require.NoDirExists(t, owner.dir)
 	start(t, Config{}, Ephemeral())
 	answer(t, inUse, "SELECT 1")
 }
@@ -123,9 +123,9 @@ func TestServerOfAnOrdinaryUser(t *testing.T) {
 	}
 	require.NoError(t, ordinary.own(dir))
 	first := startOwner(t, filepath.Join(dir, "postgres"), ordinary)
-	info, err := os.Stat(first.dir)
+	uid, _, err := ownerOf(folder{dir: first.dir}.data())
 	require.NoError(t, err)
-	require.Equal(t, ordinary.id(), info.Sys().(*syscall.Stat_t).Uid)
+	require.Equal(t, ordinary.id(), uid)
 	first.kill()
 	second := startOwner(t, filepath.Join(dir, "postgres"), ordinary)
 	require.NoError(t, second.input.Close())

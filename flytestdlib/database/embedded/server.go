@@ -132,7 +132,7 @@ func (s *Server) launchOn(ctx context.Context, port int) error {
 
 func (s *Server) arguments() []string {
 	settings := map[string]string{"timezone": "UTC", "log_timezone": "UTC", "logging_collector": "off", "log_destination": "stderr"}
-	if s.options.ephemeral {
+	if s.options.withoutSync {
 		maps.Copy(settings, map[string]string{"fsync": "off", "full_page_writes": "off"})
 	}
 	maps.Copy(settings, s.options.settings)
@@ -277,8 +277,8 @@ func (s *Server) end(ctx context.Context, signal syscall.Signal) error {
 // release gives the folder back, and removes it if it was only for this run.
 func (s *Server) release() error {
 	var err error
-	if s.folder.temporary != "" {
-		err = os.RemoveAll(s.folder.temporary)
+	if s.folder.temporary {
+		err = os.RemoveAll(s.folder.dir)
 	}
 	return errors.Join(err, s.lock.Close())
 }

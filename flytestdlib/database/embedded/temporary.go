@@ -3,9 +3,11 @@
 package embedded
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"syscall"
 )
 
 // temporaryPrefix begins the names of the folders of ephemeral servers.
@@ -18,36 +20,44 @@ func temporaryFolder(config Config) (folder, *account, error) {
 		return folder{}, nil, err
 	}
 	sweepTemporary()
-	temporary, err := os.MkdirTemp("", temporaryPrefix)
+	dir, err := os.MkdirTemp("", temporaryPrefix)
 	if err != nil {
 		return folder{}, nil, fmt.Errorf("temporary folder: %w", err)
 	}
-	if err := os.Chmod(temporary, 0o755); err != nil { // MkdirTemp closes it to the server's account
-		return folder{}, nil, fmt.Errorf("temporary folder: %w", err)
-	}
-	opened, err := openFolder(filepath.Join(temporary, "server"), run)
+	opened, err := openTemporary(dir, run)
 	if err != nil {
-		_ = os.RemoveAll(temporary)
-		return folder{}, nil, err
+		return folder{}, nil, errors.Join(err, os.RemoveAll(dir))
 	}
-	opened.temporary = temporary
 	return opened, run, nil
 }
 
-// sweepTemporary removes the folders whose lock nobody holds. One without a lock file is just being made, or none of ours.
+func openTemporary(dir string, run *account) (folder, error) {
+	if err := os.Chmod(dir, 0o755); err != nil { // MkdirTemp closes it to the server's account
+		return folder{}, fmt.Errorf("temporary folder: %w", err)
+	}
+	opened, err := openFolder(dir, run)
+	opened.temporary = true
+	return opened, err
+}
+
+// sweepTemporary removes our account's folders whose lock nobody holds. One without a lock file is just being made.
 func sweepTemporary() {
-	locks, err := filepath.Glob(filepath.Join(os.TempDir(), temporaryPrefix+"*", "server", "lock"))
+	dirs, err := filepath.Glob(filepath.Join(os.TempDir(), temporaryPrefix+"*"))
 	if err != nil {
 		return // a temporary folder with a pattern in its name: nothing can be found there
 	}
-	for _, path := range locks {
-		lock, err := lockFile(path, os.O_RDWR)
-		if err != nil {
-			continue // in use, or another account's
+	for _, dir := range dirs {
+		// Others may make such folders too, with links in them.
+		if info, err := os.Lstat(dir); err != nil || !info.IsDir() || info.Sys().(*syscall.Stat_t).Uid != uint32(os.Geteuid()) {
+			continue
 		}
-		server := filepath.Dir(path)
-		if len(processesOver(filepath.Join(server, "data"))) == 0 {
-			_ = os.RemoveAll(filepath.Dir(server))
+		f := folder{dir: dir}
+		lock, err := lockFile(f.lock(), os.O_RDWR)
+		if err != nil {
+			continue // in use
+		}
+		if len(processesOver(f.data())) == 0 {
+			_ = os.RemoveAll(dir)
 		}
 		_ = lock.Close()
 	}
