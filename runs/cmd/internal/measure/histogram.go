@@ -1,4 +1,4 @@
-// Package measure holds what the load client measures with: latency histograms, and per RPC the calls, failures and latencies.
+// Package measure holds what the load tests measure with: latency histograms, and per RPC the calls, failures and latencies.
 package measure
 
 import (
@@ -42,6 +42,13 @@ type Summary struct {
 	P95   float64 `json:"p95Ms"`
 	P99   float64 `json:"p99Ms"`
 	Max   float64 `json:"maxMs"`
+	// Distribution are the latencies at Percentiles, as far as there are enough values to tell; for charts.
+	Distribution []float64 `json:"distributionMs,omitempty"`
+}
+
+// Percentiles at which a Summary keeps the distribution; denser where the slow ones are.
+var Percentiles = []float64{
+	1, 5, 10, 20, 30, 40, 50, 60, 70, 75, 80, 85, 90, 92, 94, 95, 96, 97, 98, 99, 99.5, 99.8, 99.9, 99.95, 99.99,
 }
 
 // Summary computes the numbers of what was recorded so far.
@@ -52,6 +59,13 @@ func (h *Histogram) Summary() Summary {
 		return Summary{}
 	}
 	ms := func(us int64) float64 { return float64(us) / 1000 }
+	var distribution []float64
+	for _, percentile := range Percentiles {
+		if above := (100 - percentile) / 100 * float64(h.h.TotalCount()); above < 1 {
+			break
+		}
+		distribution = append(distribution, ms(h.h.ValueAtQuantile(percentile)))
+	}
 	return Summary{
 		Count: h.h.TotalCount(),
 		Mean:  h.h.Mean() / 1000,
@@ -59,5 +73,7 @@ func (h *Histogram) Summary() Summary {
 		P95:   ms(h.h.ValueAtQuantile(95)),
 		P99:   ms(h.h.ValueAtQuantile(99)),
 		Max:   ms(h.h.Max()),
+
+		Distribution: distribution,
 	}
 }

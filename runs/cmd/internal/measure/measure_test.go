@@ -22,6 +22,11 @@ func TestHistogramSummary(t *testing.T) {
 	assert.InEpsilon(t, 95, s.P95, 0.01)
 	assert.InEpsilon(t, 99, s.P99, 0.01)
 	assert.InEpsilon(t, 100, s.Max, 0.01)
+
+	require.Len(t, s.Distribution, 20, "100 values say nothing beyond the 99th percentile")
+	for i, ms := range s.Distribution {
+		assert.InEpsilon(t, Percentiles[i], ms, 0.01)
+	}
 }
 
 func TestHistogramClampsToItsBounds(t *testing.T) {
