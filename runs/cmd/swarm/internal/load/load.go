@@ -37,6 +37,7 @@ type Load struct {
 
 	detailWatchers                atomic.Int64 // asked for, so may exceed the number there are
 	finishedRuns, finishedActions atomic.Int64
+	recorded, ended, events       atomic.Int64 // see Written
 
 	mu     sync.Mutex
 	byName map[string]*run

@@ -67,6 +67,7 @@ func TestWholeLoad(t *testing.T) {
 			require.NoError(t, r.Verdict())
 			assert.EqualValues(t, 4, r.RunsFinished)
 			assert.EqualValues(t, 28, r.ActionsFinished)
+			assert.Equal(t, Written{Actions: 32, Ended: 32, Events: 28 * 4}, r.Written)
 			assert.EqualValues(t, 32, calls(r, "RecordAction").Calls)
 			assert.EqualValues(t, 28*3+4*2, calls(r, "UpdateActionStatus").Calls)
 			assert.Positive(t, calls(r, "UpdateActionStatus").Latency.P50)

@@ -19,6 +19,8 @@ type Result struct {
 
 	RunsFinished    int64 `json:"runsFinished"`
 	ActionsFinished int64 `json:"actionsFinished"`
+	// Written is what the database has to hold, by the answers.
+	Written Written `json:"written"`
 
 	RPCs     []measure.RPC     `json:"rpcs"`
 	Failures []measure.Failure `json:"failures"`
@@ -26,6 +28,15 @@ type Result struct {
 	// Settled: all watchers saw what they were to see, SettleSeconds after the last answer; else how long they were waited for.
 	Settled       bool    `json:"settled"`
 	SettleSeconds float64 `json:"settleSeconds"`
+}
+
+// Written are the rows that successful calls stand for; equal to what is stored as long as no call failed.
+type Written struct {
+	// Actions recorded, the roots among them, and those of them whose terminal phase was written.
+	Actions int64 `json:"actions"`
+	Ended   int64 `json:"ended"`
+	// Events reported.
+	Events int64 `json:"events"`
 }
 
 // WatchResult is what the watchers of one kind of stream saw.
@@ -45,6 +56,7 @@ func (l *Load) result(begin time.Time, elapsed, settle time.Duration, settled, b
 		Config: l.cfg, Started: begin, Seconds: elapsed.Seconds(),
 		TimeBoxed: boxed, Interrupted: interrupted,
 		RunsFinished: l.finishedRuns.Load(), ActionsFinished: l.finishedActions.Load(),
+		Written: Written{Actions: l.recorded.Load(), Ended: l.ended.Load(), Events: l.events.Load()},
 		RPCs: l.recorder.RPCs(elapsed), Failures: l.recorder.Failures(),
 		Settled: settled, SettleSeconds: settle.Seconds(),
 	}

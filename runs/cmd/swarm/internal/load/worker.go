@@ -116,8 +116,12 @@ func (w *worker) record(ctx context.Context, r *run, number int) error {
 	if number > 0 {
 		request.Parent = rootName
 	}
-	return call(ctx, w.load, "RecordAction", request, w.client.internal.RecordAction,
+	err := call(ctx, w.load, "RecordAction", request, w.client.internal.RecordAction,
 		(*workflow.RecordActionResponse).GetStatus)
+	if err == nil {
+		w.load.recorded.Add(1)
+	}
+	return err
 }
 
 func (w *worker) update(ctx context.Context, r *run, number int, phase common.ActionPhase, start time.Time) error {
@@ -125,9 +129,13 @@ func (w *worker) update(ctx context.Context, r *run, number int, phase common.Ac
 	if terminal(phase) {
 		status.EndTime = timestamppb.Now()
 	}
-	return call(ctx, w.load, "UpdateActionStatus",
+	err := call(ctx, w.load, "UpdateActionStatus",
 		&workflow.UpdateActionStatusRequest{ActionId: r.action(number), Status: status},
 		w.client.internal.UpdateActionStatus, (*workflow.UpdateActionStatusResponse).GetStatus)
+	if err == nil && terminal(phase) {
+		w.load.ended.Add(1)
+	}
+	return err
 }
 
 // event notes an event for the next batch and sends that when it is full.
@@ -161,9 +169,15 @@ func (w *worker) flush(ctx context.Context) error {
 	if via == EventsBoth {
 		via = []string{EventsInternal, EventsProxy}[w.batches%2]
 	}
+	var err error
 	if via == EventsProxy {
-		return call(ctx, w.load, "Record", &workflow.RecordRequest{Events: batch}, w.client.events.Record, nil)
+		err = call(ctx, w.load, "Record", &workflow.RecordRequest{Events: batch}, w.client.events.Record, nil)
+	} else {
+		err = call(ctx, w.load, "RecordActionEvents", &workflow.RecordActionEventsRequest{Events: batch},
+			w.client.internal.RecordActionEvents, (*workflow.RecordActionEventsResponse).GetStatus)
 	}
-	return call(ctx, w.load, "RecordActionEvents", &workflow.RecordActionEventsRequest{Events: batch},
-		w.client.internal.RecordActionEvents, (*workflow.RecordActionEventsResponse).GetStatus)
+	if err == nil {
+		w.load.events.Add(int64(len(batch)))
+	}
+	return err
 }
