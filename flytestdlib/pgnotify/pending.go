@@ -26,9 +26,18 @@ type Outcome struct {
 	Undelivered []Entry
 	// Rejected counts the entries that PostgreSQL will never take.
 	Rejected int
+	// Statements are those that were sent, in order.
+	Statements []Statement
 	// Err says why something is undelivered, and Reason is its class. Err is nil if and only if Undelivered is empty.
 	Err    error
 	Reason Reason
+}
+
+// Statement is what one statement came to.
+type Statement struct {
+	Payloads int           // that were to be sent by it
+	Took     time.Duration // until the server's answer, or until none was waited for any more
+	Reason   Reason        // why it failed; empty when it did not
 }
 
 func (o *Outcome) fail(undelivered []Entry, err error) {
@@ -38,6 +47,12 @@ func (o *Outcome) fail(undelivered []Entry, err error) {
 // Delivered counts the entries that the server has confirmed.
 func (o Outcome) Delivered() int {
 	return len(o.Batch.Entries) - len(o.Undelivered) - o.Rejected
+}
+
+// done are the entries that were delivered or rejected, for measuring: a failure ends a batch there, so what is undelivered is
+// its end (one that was rejected further behind may be taken for another).
+func (o Outcome) done() []Entry {
+	return o.Batch.Entries[:len(o.Batch.Entries)-len(o.Undelivered)]
 }
 
 // PendingStats is a snapshot of the counts of one channel. At every instant
@@ -53,6 +68,9 @@ type PendingStats struct {
 
 	Pending  int // entries waiting
 	InFlight int // entries handed out and not yet settled
+
+	// Waited is the time from AddedAt to the server's answer, summed over what was delivered or rejected.
+	Waited time.Duration
 
 	// Oldest is the AddedAt of the longest waiting entry, in flight or not; zero when there is none.
 	Oldest time.Time
@@ -189,8 +207,15 @@ func (p *Pending) Settle(o Outcome) {
 		rest = rest[:cut]
 	}
 
+	var waited time.Duration
+	now := time.Now()
+	for _, e := range o.done() {
+		waited += now.Sub(e.AddedAt)
+	}
+
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.stats.Waited += waited
 	p.stats.InFlight -= len(o.Batch.Entries) - len(o.Undelivered)
 	p.stats.Delivered += uint64(o.Delivered())
 	p.stats.Rejected += uint64(o.Rejected)

@@ -199,7 +199,7 @@ func (s *Sender) connect(ctx context.Context) (*sql.Conn, error) {
 // rejected. When the server refuses a payload the entries are halved until the bad one stands alone, which takes at most
 // two statements per halving.
 func (s *Sender) deliver(ctx context.Context, conn *sql.Conn, channel string, entries []Entry, out *Outcome) (int, error) {
-	err := s.statement(ctx, conn, channel, entries)
+	err := s.statement(ctx, conn, channel, entries, out)
 	switch {
 	case err == nil:
 		return len(entries), nil
@@ -218,10 +218,13 @@ func (s *Sender) deliver(ctx context.Context, conn *sql.Conn, channel string, en
 	return done + more, err
 }
 
-func (s *Sender) statement(ctx context.Context, conn *sql.Conn, channel string, entries []Entry) error {
+func (s *Sender) statement(ctx context.Context, conn *sql.Conn, channel string, entries []Entry, out *Outcome) error {
 	execCtx, cancel := context.WithTimeout(ctx, s.cfg.ExecTimeout)
 	defer cancel()
-	if err := s.exec(execCtx, conn, channel, entries); err != nil {
+	began := time.Now()
+	err := s.exec(execCtx, conn, channel, entries)
+	out.Statements = append(out.Statements, Statement{Payloads: len(entries), Took: time.Since(began), Reason: classify(err)})
+	if err != nil {
 		return fmt.Errorf("notify: %w", named(ctx, err, "no answer", s.cfg.ExecTimeout))
 	}
 	s.statements.Add(1)
