@@ -13,10 +13,18 @@ import (
 // mark is what one sweep needs to know of the server, and what the next one needs to know of that sweep.
 type mark struct {
 	at          time.Time           // by the server's clock
-	taken       time.Time           // the same instant by ours
+	taken       time.Time           // the same instant by ours, or a little later: when its answer was there
+	asked       time.Time           // by ours, when it was asked for
 	incarnation string              // changes when transaction numbers may be used again
 	open        map[openTx]struct{} // transactions that were open and may have stamped rows
 	snapshot    *snapshot
+}
+
+// since is how long ago the given moment of the server's clock is, taking the mark to lie half way between question and answer, and
+// both clocks to go equally fast since.
+func (m mark) since(at time.Time) time.Duration {
+	middle := m.asked.Add(m.taken.Sub(m.asked) / 2)
+	return time.Since(middle) - at.Sub(m.at)
 }
 
 // openTx is a transaction that was open at a mark.
@@ -49,7 +57,7 @@ const markSnapshotSQL = `SELECT pg_current_snapshot()`
 
 // takeMark asks the server. It takes two round trips.
 func takeMark(ctx context.Context, conn *pgconn.PgConn) (mark, error) {
-	m := mark{open: map[openTx]struct{}{}}
+	m := mark{open: map[openTx]struct{}{}, asked: time.Now()}
 	rows, err := queryRows(ctx, conn, markSQL)
 	m.taken = time.Now()
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // A catch-up finds changed rows. Most of them were announced, and their watchers have read them; announcing them
@@ -28,8 +29,22 @@ const snapshotChannel = "pgnotify_snapshot"
 // hundreds of open transactions.
 const maxSnapshotBytes = 7000
 
-// snapshotCall is the expression that a Sender's statement begins with.
-var snapshotCall = fmt.Sprintf("pg_notify('%s', left(pg_current_snapshot()::text, %d))", snapshotChannel, maxSnapshotBytes)
+// snapshotCall is the expression that a Sender's statement begins with: the server's clock, by which a Listener knows how long
+// notifications are under way, and the snapshot.
+var snapshotCall = fmt.Sprintf(
+	"pg_notify('%s', concat((extract(epoch FROM clock_timestamp()) * 1000000)::bigint, ' ', left(pg_current_snapshot()::text, %d)))",
+	snapshotChannel, maxSnapshotBytes)
+
+// parseSent reads what a snapshotCall has sent: when, by the server's clock, and under which snapshot.
+func parseSent(text string) (at time.Time, s *snapshot, err error) {
+	clock, text, _ := strings.Cut(text, " ")
+	micros, err := strconv.ParseInt(clock, 10, 64)
+	if err != nil {
+		return time.Time{}, nil, fmt.Errorf("clock of a sender's statement: %w", err)
+	}
+	s, err = parseSnapshot(text)
+	return time.UnixMicro(micros), s, err
+}
 
 // snapshot knows which transactions had ended at one instant: all below xmin, none from xmax on, and in between those that
 // are not in open. It does not know subtransactions, whose numbers never appear in open: a row that was written behind a SAVEPOINT

@@ -38,7 +38,7 @@ type sweeper struct {
 	lostFrom time.Time // by our clock; what arrived from then on may have been dropped before anybody got it; zero: nothing
 	losses   uint64
 
-	sweeps, failures, rows, delivered atomic.Uint64
+	failures, rows, delivered atomic.Uint64
 }
 
 // sweepRequest is a mark to sweep up to; complete is called from the sweeper's goroutine when that is done.
@@ -65,6 +65,13 @@ func (s *sweeper) lost(at time.Time) {
 		s.lostFrom = at
 	}
 	s.seen.reset()
+}
+
+// owes tells whether something was dropped that no complete sweep has looked for yet.
+func (s *sweeper) owes() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.lostFrom.IsZero()
 }
 
 func (s *sweeper) run(ctx context.Context) {
@@ -103,7 +110,6 @@ func (s *sweeper) insist(ctx context.Context, r sweepRequest) {
 }
 
 func (s *sweeper) succeeded() {
-	s.sweeps.Add(1)
 	s.backoff.reset()
 	lasted, failures := time.Since(s.outage.since), s.outage.failures
 	if s.outage.healed() {

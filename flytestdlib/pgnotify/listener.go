@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -138,15 +139,28 @@ type Listener struct {
 	clock     mark   // the last one: maps our clock to the server's
 	nextSweep time.Time
 	interrupt context.CancelFunc // ends the waiting under way, if there is one; never nil
+	failures  map[Reason]uint64
 
 	connects, notifications atomic.Uint64
+	catchUps                struct{ connect, interval, lost atomic.Uint64 }
+	lag                     atomic.Int64                        // nanoseconds
+	onLag                   atomic.Pointer[func(time.Duration)] // is told of each, in the goroutine that reads the connection
 }
 
 // ListenerStats is a snapshot of what a Listener has done.
 type ListenerStats struct {
-	Connects      uint64 // connections that got as far as listening
-	Notifications uint64 // received
-	CatchUps      uint64 // completed
+	Connects      uint64            // connections that got as far as listening
+	Failures      map[Reason]uint64 // connections that were lost or could not be made
+	Notifications uint64            // received
+	// Lag is how long the notifications heard last were under way from the Sender's statement, by the server's clock; 0 before there
+	// were any, and without CatchUp. Its error is within half a round trip.
+	Lag time.Duration
+
+	CatchUps         uint64 // completed, of these:
+	CatchUpsConnect  uint64 // because there was a new connection
+	CatchUpsInterval uint64 // because it was time
+	CatchUpsLost     uint64 // because notifications had to be dropped
+
 	CatchUpErrors uint64 // attempts that failed
 	CatchUpRows   uint64 // changes that catch-ups found
 	CatchUpMissed uint64 // of these, not known to have been heard of, and so announced
@@ -167,13 +181,14 @@ func NewListener(cfg ListenerConfig, backlog *Backlog) (*Listener, error) {
 		return nil, fmt.Errorf("pgnotify listener: %w", err)
 	}
 	l := &Listener{
-		Notify:  backlog.Notify,
-		cfg:     cfg,
-		session: &session.Config,
-		backlog: backlog,
-		seen:    newSightings(seenLimit),
-		ended:   map[string]chan struct{}{},
-		lastErr: errors.New("not connected yet"),
+		Notify:   backlog.Notify,
+		cfg:      cfg,
+		session:  &session.Config,
+		backlog:  backlog,
+		seen:     newSightings(seenLimit),
+		ended:    map[string]chan struct{}{},
+		lastErr:  errors.New("not connected yet"),
+		failures: map[Reason]uint64{},
 
 		interrupt: func() {},
 	}
@@ -265,12 +280,16 @@ func (l *Listener) Ready() error {
 
 // Stats returns what the Listener has done so far.
 func (l *Listener) Stats() ListenerStats {
-	s := ListenerStats{Connects: l.connects.Load(), Notifications: l.notifications.Load(), Backlog: l.backlog.Stats(), Ready: l.Ready() == nil}
+	s := ListenerStats{
+		Connects: l.connects.Load(), Notifications: l.notifications.Load(), Lag: time.Duration(l.lag.Load()),
+		Backlog: l.backlog.Stats(), Ready: l.Ready() == nil,
+	}
 	l.mu.Lock()
-	s.BackendPID = l.pid
+	s.BackendPID, s.Failures = l.pid, maps.Clone(l.failures)
 	l.mu.Unlock()
 	if w := l.sweeper; w != nil {
-		s.CatchUps, s.CatchUpErrors = w.sweeps.Load(), w.failures.Load()
+		s.CatchUpsConnect, s.CatchUpsInterval, s.CatchUpsLost = l.catchUps.connect.Load(), l.catchUps.interval.Load(), l.catchUps.lost.Load()
+		s.CatchUps, s.CatchUpErrors = s.CatchUpsConnect+s.CatchUpsInterval+s.CatchUpsLost, w.failures.Load()
 		s.CatchUpRows, s.CatchUpMissed = w.rows.Load(), w.delivered.Load()
 	}
 	return s

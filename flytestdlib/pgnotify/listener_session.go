@@ -115,7 +115,7 @@ func (l *Listener) exec(ctx context.Context, conn *pgconn.PgConn, sql string) er
 func (l *Listener) received(_ *pgconn.PgConn, n *pgconn.Notification) {
 	switch n.Channel {
 	case snapshotChannel:
-		sent, err := parseSnapshot(n.Payload)
+		at, sent, err := parseSent(n.Payload)
 		if err != nil { // then the payloads that follow are not known to have been heard of, and come again
 			delete(l.snapshots, n.PID)
 			return
@@ -124,6 +124,7 @@ func (l *Listener) received(_ *pgconn.PgConn, n *pgconn.Notification) {
 			clear(l.snapshots)
 		}
 		l.snapshots[n.PID] = sent
+		l.measureLag(at)
 	case l.awaited:
 		l.heard = true
 	default:
@@ -134,6 +135,19 @@ func (l *Listener) received(_ *pgconn.PgConn, n *pgconn.Notification) {
 			l.seen.saw(n.Channel, n.Payload, sent)
 		}
 		l.backlog.arrive(n.Channel, n.Payload)
+	}
+}
+
+// measureLag notes how long a notification that was sent at the given moment of the server's clock was under way.
+func (l *Listener) measureLag(at time.Time) {
+	// The goroutine that reads the connection is the one that sets the clock. Before the first mark nothing is known of the server's.
+	if l.clock.asked.IsZero() {
+		return
+	}
+	lag := max(0, l.clock.since(at))
+	l.lag.Store(int64(lag))
+	if observe := l.onLag.Load(); observe != nil {
+		(*observe)(lag)
 	}
 }
 
@@ -227,8 +241,18 @@ func (l *Listener) requestSweep(ctx context.Context, conn *pgconn.PgConn, number
 
 	l.mu.Lock()
 	l.clock, l.nextSweep = m, time.Time{}
+	counter := &l.catchUps.interval
+	switch {
+	case !l.caughtUp:
+		counter = &l.catchUps.connect
+	case l.sweeper.owes():
+		counter = &l.catchUps.lost
+	}
 	l.mu.Unlock()
-	l.sweeper.request(sweepRequest{mark: m, complete: func() { l.swept(number) }})
+	l.sweeper.request(sweepRequest{mark: m, complete: func() {
+		counter.Add(1)
+		l.swept(number)
+	}})
 	return nil
 }
 
@@ -273,6 +297,7 @@ func (l *Listener) down(err error, pause time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.up, l.pid = false, 0
+	l.failures[classify(err)]++
 	if !l.closed {
 		l.lastErr = err
 	}
