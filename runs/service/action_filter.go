@@ -16,6 +16,9 @@ import (
 // interfaces.NewFilter, with the same functions, does in the database; text is compared byte by byte.
 type actionFilter []func(*models.Action) bool
 
+// maxWatchFilters bounds the filters of one watch, as of one list.
+const maxWatchFilters = 50
+
 // textFields and numberFields are what can be filtered by: what an action is from the beginning, and what its status is.
 var (
 	textFields = map[string]func(*models.Action) sql.NullString{
@@ -43,25 +46,25 @@ func text(s string) sql.NullString { return sql.NullString{String: s, Valid: tru
 
 // newActionFilter returns the filter for a request's filters. Errors are the client's and name the filter's index.
 func newActionFilter(filters []*common.Filter) (actionFilter, error) {
-	// The same rules as for lists: which functions there are, and which values they take.
-	if _, err := interfaces.NewFiltersFromProto(filters); err != nil {
-		return nil, invalidArgument("%w", err)
+	if len(filters) > maxWatchFilters {
+		return nil, invalidArgument("filter: %d are more than %d", len(filters), maxWatchFilters)
 	}
 	all := make(actionFilter, 0, len(filters))
 	for i, filter := range filters {
+		// The same rules as for lists: which functions there are, and which values they take.
+		checked, err := interfaces.NewFilterFromProto(filter)
+		if err != nil {
+			return nil, invalidArgument("filter[%d]: %w", i, err)
+		}
 		if get, ok := textFields[filter.GetField()]; ok {
 			all = append(all, textCondition(get, filter.GetFunction(), filter.GetValues()))
 			continue
 		}
 		get, ok := numberFields[filter.GetField()]
 		if !ok {
-			return nil, invalidArgument("filters[%d]: field: a watch cannot be filtered by %q, only by %s", i, filter.GetField(), fieldNames())
+			return nil, invalidArgument("filter[%d]: field: a watch cannot be filtered by %q, only by %s", i, filter.GetField(), fieldNames())
 		}
-		values, err := numbersOf(filter)
-		if err != nil {
-			return nil, invalidArgument("filters[%d]: %w", i, err)
-		}
-		all = append(all, numberCondition(get, filter.GetFunction(), values))
+		all = append(all, numberCondition(get, filter.GetFunction(), numbersOf(checked)))
 	}
 	return all, nil
 }
@@ -79,18 +82,14 @@ func fieldNames() string {
 	return strings.Join(append(slices.Sorted(maps.Keys(textFields)), slices.Sorted(maps.Keys(numberFields))...), ", ")
 }
 
-// numbersOf parses the values as lists do, names of phases included.
-func numbersOf(filter *common.Filter) ([]int64, error) {
-	parsed, err := interfaces.NewFilterFromProto(filter)
-	if err != nil {
-		return nil, err
-	}
-	_, args := parsed.Where()
+// numbersOf returns the values of a filter on a column of numbers, as lists understand them, names of phases included.
+func numbersOf(filter interfaces.Filter) []int64 {
+	_, args := filter.Where()
 	values := make([]int64, len(args))
 	for i, arg := range args {
 		values[i] = arg.(int64)
 	}
-	return values, nil
+	return values
 }
 
 func textCondition(get func(*models.Action) sql.NullString, function common.Filter_Function, values []string) func(*models.Action) bool {

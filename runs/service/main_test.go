@@ -54,6 +54,14 @@ const (
 // newRepo returns a repository on a database of the test's own, whose listener is listening.
 func newRepo(t testing.TB) interfaces.ActionRepo {
 	t.Helper()
+	repo, _ := newRepos(t)
+	return repo
+}
+
+// newRepos returns two repositories on one database of the test's own. The first is listening; the second announces nothing, for tests
+// that need many rows and no wake-ups for them.
+func newRepos(t testing.TB) (repo, quiet interfaces.ActionRepo) {
+	t.Helper()
 	config := dbtest.Config(t)
 	db, err := database.GetDB(t.Context(), &config)
 	require.NoError(t, err)
@@ -62,15 +70,20 @@ func newRepo(t testing.TB) interfaces.ActionRepo {
 	t.Cleanup(func() { require.NoError(t, pool.Close()) })
 	require.NoError(t, database.Migrate(t.Context(), db, migrations.FS()))
 
-	repo, err := impl.NewRepository(db, config)
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), eventually)
-		defer cancel()
-		require.NoError(t, repo.Close(ctx))
-	})
-	awaitListening(t, repo.ActionRepo())
-	return repo.ActionRepo()
+	open := func(options ...impl.Option) interfaces.ActionRepo {
+		repo, err := impl.NewRepository(db, config, options...)
+		require.NoError(t, err)
+		t.Cleanup(func() {
+			ctx, cancel := context.WithTimeout(context.Background(), eventually)
+			defer cancel()
+			require.NoError(t, repo.Close(ctx))
+		})
+		return repo.ActionRepo()
+	}
+	repo = open()
+	quiet = open(impl.WithNotifyConfig(impl.NotifyConfig{Mode: impl.NotifyModeOff}))
+	awaitListening(t, repo)
+	return repo, quiet
 }
 
 // awaitListening returns when a wake-up has made the whole way through PostgreSQL and back.
@@ -120,10 +133,18 @@ func newMeasuredServer(t testing.TB, repo interfaces.ActionRepo, meters metric.M
 	for _, mount := range service.Mounts() {
 		mux.Handle(mount.Path, mount.Handler)
 	}
-	server := httptest.NewUnstartedServer(mux)
+	var handling sync.WaitGroup
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		handling.Add(1)
+		defer handling.Done()
+		mux.ServeHTTP(w, r)
+	}))
 	server.Config.Protocols = protocols(true, true)
 	server.Start()
-	t.Cleanup(server.Close)
+	t.Cleanup(func() {
+		server.Close()
+		handling.Wait() // which Close does not do for HTTP/2
+	})
 	s := &testServer{Service: service, URL: server.URL, http1: client(t, protocols(true, false)), http2: client(t, protocols(false, true))}
 	t.Cleanup(service.Drain)
 	return s
@@ -252,7 +273,7 @@ func (w *watching) WatchActionUpdates(ctx context.Context, id *common.ActionIden
 // awaitCount waits until n watches are open.
 func (w *watching) awaitCount(t testing.TB, n int64) {
 	t.Helper()
-	require.Eventually(t, func() bool { return w.open.Load() == n }, eventually, poll, "open watches")
+	require.Eventually(t, func() bool { return w.open.Load() == n }, eventually, poll, "%d watches to be open", n)
 }
 
 // requireCode asserts the code of an RPC's error, and that its message holds all texts.
