@@ -17,7 +17,7 @@ import (
 	"github.com/flyteorg/flyte/v2/runs/cmd/notifybench/internal/server"
 )
 
-// The marks on each channel. Every other payload is "notifier number nanoseconds-since-the-begin".
+// The marks on each channel. Every other payload is "notifier number nanoseconds-since-base".
 const (
 	beginMark = "begin"
 	endMark   = "end"
@@ -42,7 +42,7 @@ type ear struct {
 	conn    *pgx.Conn
 	begun   chan struct{} // closed when it has heard the begin
 	begins  int
-	last    time.Duration // of the last payload, since the begin
+	last    time.Duration // of the last payload, since base
 	decades decades
 }
 
@@ -115,7 +115,7 @@ func (e *ear) hear(n *pgconn.Notification) {
 		e.ended = true
 		return
 	}
-	now := time.Since(e.load.began)
+	now := time.Since(e.load.base)
 	notifier, number, sent, ok := parse(n.Payload, len(e.by))
 	if !ok {
 		e.foreign++
@@ -174,7 +174,7 @@ func (e *ears) begin(ctx context.Context) error {
 				one.listener, server.Timeout)
 		}
 	}
-	e.load.began = time.Now()
+	e.load.begin = time.Since(e.load.base)
 	return nil
 }
 

@@ -83,7 +83,8 @@ type load struct {
 	*Bench
 	name     string // of this run alone: its channels' begins with it
 	channels []string
-	began    time.Time
+	base     time.Time     // what times in payloads count from
+	begin    time.Duration // of the sending, since base
 	latency  *measure.Histogram
 	sent     [][]int64 // [notifier][channel], each row its notifier's
 
@@ -92,7 +93,7 @@ type load struct {
 }
 
 func (b *Bench) run(ctx context.Context, t trial.Trial) (*Run, error) {
-	l := &load{Bench: b, name: server.UniqueName(), latency: measure.NewHistogram(), sent: make([][]int64, b.cfg.Notifiers)}
+	l := &load{Bench: b, name: server.UniqueName(), base: time.Now(), latency: measure.NewHistogram(), sent: make([][]int64, b.cfg.Notifiers)}
 	for c := range b.cfg.Channels {
 		l.channels = append(l.channels, fmt.Sprintf("%s_%d", l.name, c))
 	}
@@ -119,7 +120,7 @@ func (b *Bench) run(ctx context.Context, t trial.Trial) (*Run, error) {
 	sending, cancel := context.WithTimeout(ctx, b.cfg.Duration)
 	defer cancel()
 	statements := send.all(sending)
-	took := time.Since(l.began)
+	took := time.Since(l.base) - l.begin
 	settle := b.cfg.Settle
 	if ctx.Err() != nil {
 		settle = min(settle, interruptedSettle)
@@ -156,9 +157,9 @@ func (l *load) result(t trial.Trial, ears *ears, took time.Duration, statements 
 	run.Verdict = judge(hearings, l.sent)
 	run.Verdict.Failures = append(run.Verdict.Failures, l.failures...)
 	run.SentPerSecond = float64(run.Sent) / took.Seconds()
-	if last > 0 {
-		run.ReceiveSeconds = last.Seconds()
-		run.ReceivedPerSecond = float64(run.Verdict.Received) / last.Seconds()
+	if span := (last - l.begin).Seconds(); span > 0 { // something was heard
+		run.ReceiveSeconds = span
+		run.ReceivedPerSecond = float64(run.Verdict.Received) / span
 	}
 	return run
 }

@@ -77,7 +77,7 @@ func (s *single) all(ctx context.Context) int64 {
 func (s *single) notify(ctx context.Context, notifier int) error {
 	counts := s.sent[notifier]
 	for channel := 0; ctx.Err() == nil; channel = (channel + 1) % len(s.channels) {
-		payload := format(notifier, counts[channel], time.Since(s.began))
+		payload := format(notifier, counts[channel], time.Since(s.base))
 		execCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), server.Timeout)
 		_, err := s.conns[notifier].Exec(execCtx, singleSQL, s.channels[channel], payload)
 		cancel()
@@ -151,7 +151,7 @@ func (b *batched) all(ctx context.Context) int64 {
 func (b *batched) notify(ctx context.Context, notifier int) {
 	counts := b.sent[notifier]
 	for channel := 0; b.room.Acquire(ctx, 1) == nil; channel = (channel + 1) % len(b.channels) {
-		b.pump.Add(b.channels[channel], format(notifier, counts[channel], time.Since(b.began)))
+		b.pump.Add(b.channels[channel], format(notifier, counts[channel], time.Since(b.base)))
 		counts[channel]++
 		b.load.Bench.sent.Add(1)
 	}

@@ -2,6 +2,7 @@
 package report
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -48,11 +49,15 @@ func Table(out io.Writer, rows ...[]string) {
 	for _, row := range rows {
 		width = max(width, len([]rune(row[0])))
 	}
-	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	var b bytes.Buffer
+	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
 	for _, row := range rows {
 		fmt.Fprintf(table, "%-*s\t%s\t\n", width, row[0], strings.Join(row[1:], "\t"))
 	}
-	_ = table.Flush() // errors are out's, which is a buffer
+	_ = table.Flush()
+	for line := range strings.Lines(b.String()) {
+		fmt.Fprintln(out, strings.TrimRight(line, " \n"))
+	}
 }
 
 // Count formats a number of things.

@@ -49,7 +49,7 @@ func (s *Server) inspect(ctx context.Context, needs Needs) (Facts, error) {
 	defer cancel()
 
 	var f Facts
-	if err := conn.QueryRow(ctx, `SELECT current_setting('server_version'), current_setting('fsync'), current_setting('synchronous_commit'),
+	if err := conn.QueryRow(ctx, `SELECT split_part(current_setting('server_version'), ' ', 1), current_setting('fsync'), current_setting('synchronous_commit'),
 		current_setting('wal_sync_method'), current_setting('full_page_writes')`).
 		Scan(&f.Version, &f.Fsync, &f.SynchronousCommit, &f.WALSyncMethod, &f.FullPageWrites); err != nil {
 		return f, fmt.Errorf("ask the server for its settings: %w", err)

@@ -16,18 +16,19 @@ func UniqueName() string {
 // it has to leave it.
 func (s *Server) CreateSchema(ctx context.Context) (name string, drop func() error, err error) {
 	name = UniqueName()
-	if err := s.execute(ctx, "CREATE SCHEMA "+name, "COMMENT ON SCHEMA "+name+" IS 'of a running notifybench; a left-over when none runs'"); err != nil {
+	if err := s.Execute(ctx, "CREATE SCHEMA "+name, "COMMENT ON SCHEMA "+name+" IS 'of a running notifybench; a left-over when none runs'"); err != nil {
 		return "", nil, err
 	}
 	return name, func() error {
-		if err := s.execute(context.WithoutCancel(ctx), "DROP SCHEMA "+name+" CASCADE"); err != nil {
+		if err := s.Execute(context.WithoutCancel(ctx), "DROP SCHEMA "+name+" CASCADE"); err != nil {
 			return fmt.Errorf("schema %s is left behind: %w", name, err)
 		}
 		return nil
 	}, nil
 }
 
-func (s *Server) execute(ctx context.Context, statements ...string) error {
+// Execute runs statements, given without parameters, in one transaction on a connection of its own.
+func (s *Server) Execute(ctx context.Context, statements ...string) error {
 	conn, err := s.Connect(ctx, nil)
 	if err != nil {
 		return err
