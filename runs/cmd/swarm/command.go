@@ -8,9 +8,10 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
-	"github.com/flyteorg/flyte/v2/runs/cmd/swarm/internal/load"
 	"github.com/flyteorg/flyte/v2/runs/cmd/internal/progress"
+	"github.com/flyteorg/flyte/v2/runs/cmd/swarm/internal/load"
 	"github.com/flyteorg/flyte/v2/runs/cmd/swarm/internal/report"
 )
 
@@ -41,6 +42,17 @@ Exit code: 0 clean; 1 could not run; 2 calls failed, or watchers or runs are mis
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	flags.StringVar(&cfg.Endpoint, "endpoint", cfg.Endpoint, "base `URL` of the runs service")
+	loadFlags(flags, &cfg)
+	flags.StringVar(&cfg.Org, "org", cfg.Org, "`organization` of the runs")
+	flags.StringVar(&cfg.Project, "project", cfg.Project, "`project` of the runs")
+	flags.StringVar(&cfg.Domain, "domain", cfg.Domain, "`domain` of the runs")
+	flags.BoolVar(&asJSON, "json", false, "print the report as JSON (default: as tables)")
+	cmd.AddCommand(benchCommand(), compareCommand())
+	return cmd
+}
+
+// loadFlags are those that say what to do to the service, wherever it is.
+func loadFlags(flags *pflag.FlagSet, cfg *load.Config) {
 	flags.IntVar(&cfg.Runs, "k", cfg.Runs, "`runs` to drive")
 	flags.IntVar(&cfg.Actions, "n", cfg.Actions, "`actions` in each run, besides its root")
 	flags.IntVar(&cfg.Concurrency, "concurrency", cfg.Concurrency, "`actions` in hand at the same time, each waiting for its answers")
@@ -52,11 +64,6 @@ Exit code: 0 clean; 1 could not run; 2 calls failed, or watchers or runs are mis
 	flags.IntVar(&cfg.EventBatch, "event-batch", cfg.EventBatch, "`events` in one call")
 	flags.IntVar(&cfg.ActionWatchers, "action-watchers", cfg.ActionWatchers, "`actions` with a WatchActionDetails stream of their own")
 	flags.StringVar(&cfg.Protocol, "protocol", cfg.Protocol, "`protocol` on the wire: grpc, grpcweb or connect")
-	flags.StringVar(&cfg.Org, "org", cfg.Org, "`organization` of the runs")
-	flags.StringVar(&cfg.Project, "project", cfg.Project, "`project` of the runs")
-	flags.StringVar(&cfg.Domain, "domain", cfg.Domain, "`domain` of the runs")
-	flags.BoolVar(&asJSON, "json", false, "print the report as JSON (default: as tables)")
-	return cmd
 }
 
 func runLoad(cmd *cobra.Command, cfg load.Config, asJSON bool) error {

@@ -9,6 +9,8 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/flyteorg/flyte/v2/flytestdlib/logger"
 )
 
 // Exit codes.
@@ -21,7 +23,11 @@ const (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends at once
-	err := command().ExecuteContext(ctx)
+	// What we start logs at info that it has started, which is no news here.
+	err := logger.Setup(logger.Config{Level: logger.LevelWarn, Format: logger.FormatText}, os.Stderr)
+	if err == nil {
+		err = command().ExecuteContext(ctx)
+	}
 	switch {
 	case err == nil:
 	case errors.Is(err, errInterrupted):

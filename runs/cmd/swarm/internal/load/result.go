@@ -57,7 +57,7 @@ func (l *Load) result(begin time.Time, elapsed, settle time.Duration, settled, b
 		TimeBoxed: boxed, Interrupted: interrupted,
 		RunsFinished: l.finishedRuns.Load(), ActionsFinished: l.finishedActions.Load(),
 		Written: Written{Actions: l.recorded.Load(), Ended: l.ended.Load(), Events: l.events.Load()},
-		RPCs: l.recorder.RPCs(elapsed), Failures: l.recorder.Failures(),
+		RPCs:    l.recorder.RPCs(elapsed), Failures: l.recorder.Failures(),
 		Settled: settled, SettleSeconds: settle.Seconds(),
 	}
 	for _, w := range []*Watch{l.actionsWatch, l.runsWatch, l.detailsWatch} {

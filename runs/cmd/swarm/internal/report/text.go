@@ -8,8 +8,8 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/flyteorg/flyte/v2/runs/cmd/swarm/internal/load"
 	"github.com/flyteorg/flyte/v2/runs/cmd/internal/measure"
+	"github.com/flyteorg/flyte/v2/runs/cmd/swarm/internal/load"
 )
 
 // Text writes the result as tables.

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/flyteorg/flyte/v2/runs/cmd/swarm/internal/load"
 	"github.com/flyteorg/flyte/v2/runs/cmd/internal/measure"
+	"github.com/flyteorg/flyte/v2/runs/cmd/swarm/internal/load"
 )
 
 func result() *load.Result {

@@ -17,25 +17,27 @@ type Figure struct {
 	Unit string
 	// Of returns the number; false when the trial has none.
 	Of func(*Trial) (float64, bool)
+	// Watching: it is about watchers, and says nothing of a side whose watchers are told nothing.
+	Watching bool
 }
 
 // The figures to judge by.
 var (
-	UpdateRate = Figure{"status updates", "/s", func(t *Trial) (float64, bool) { return RPCOf(t, Updates).Rate, true }}
+	UpdateRate = Figure{Name: "status updates", Unit: "/s", Of: func(t *Trial) (float64, bool) { return RPCOf(t, Updates).Rate, true }}
 	UpdateMean = updateLatency("mean", func(s measure.Summary) float64 { return s.Mean })
 	UpdateP50  = updateLatency("p50", func(s measure.Summary) float64 { return s.P50 })
 	UpdateP95  = updateLatency("p95", func(s measure.Summary) float64 { return s.P95 })
 	UpdateP99  = updateLatency("p99", func(s measure.Summary) float64 { return s.P99 })
 
-	RunsFinished    = Figure{"runs finished", "", func(t *Trial) (float64, bool) { return float64(t.Load.RunsFinished), true }}
-	ActionsFinished = Figure{"actions finished", "/s", func(t *Trial) (float64, bool) {
+	RunsFinished    = Figure{Name: "runs finished", Unit: "", Of: func(t *Trial) (float64, bool) { return float64(t.Load.RunsFinished), true }}
+	ActionsFinished = Figure{Name: "actions finished", Unit: "/s", Of: func(t *Trial) (float64, bool) {
 		return over(float64(t.Load.ActionsFinished), t.Load.Seconds)
 	}}
 
 	Notifications = wire("notifications", "/s", func(w *Wire) float64 { return float64(w.Listener.Notifications) })
 	Statements    = wire("pump: statements", "/s", func(w *Wire) float64 { return float64(w.Pump.Statements) })
 	RoundTrips    = wire("pump: round trips", "/s", func(w *Wire) float64 { return float64(w.Pump.RoundTrips) })
-	PerTrip       = Figure{"notifications per round trip", "", func(t *Trial) (float64, bool) {
+	PerTrip       = Figure{Name: "notifications per round trip", Unit: "", Of: func(t *Trial) (float64, bool) {
 		if t.Wire == nil {
 			return 0, false
 		}
@@ -44,16 +46,16 @@ var (
 
 	LagP50 = lag("p50", func(s measure.Summary) float64 { return s.P50 })
 	LagP99 = lag("p99", func(s measure.Summary) float64 { return s.P99 })
-	Settle = Figure{"settled after the last answer", "s", func(t *Trial) (float64, bool) { return t.Load.SettleSeconds, t.Load.Settled }}
-	Never  = Figure{"watchers that never saw the end", "", func(t *Trial) (float64, bool) {
+	Settle = Figure{Name: "settled after the last answer", Unit: "s", Of: func(t *Trial) (float64, bool) { return t.Load.SettleSeconds, t.Load.Settled }, Watching: true}
+	Never  = Figure{Name: "watchers that never saw the end", Unit: "", Of: func(t *Trial) (float64, bool) {
 		never, _ := t.Load.Never()
 		return float64(never), true
-	}}
+	}, Watching: true}
 
 	ServiceCPU  = cpu("service", func(c *CPU) float64 { return c.Service })
 	DatabaseCPU = cpu("database", func(c *CPU) float64 { return c.Database })
 	ClientCPU   = cpu("load and proxy", func(c *CPU) float64 { return c.Client })
-	CPUPerCall  = Figure{"CPU of service and database per call", "ms", func(t *Trial) (float64, bool) {
+	CPUPerCall  = Figure{Name: "CPU of service and database per call", Unit: "ms", Of: func(t *Trial) (float64, bool) {
 		if t.CPU == nil {
 			return 0, false
 		}
@@ -81,14 +83,14 @@ func over(amount, by float64) (float64, bool) {
 }
 
 func updateLatency(name string, of func(measure.Summary) float64) Figure {
-	return Figure{Updates + " " + name, "ms", func(t *Trial) (float64, bool) {
+	return Figure{Name: Updates + " " + name, Unit: "ms", Of: func(t *Trial) (float64, bool) {
 		latency := RPCOf(t, Updates).Latency
 		return of(latency), latency.Count > 0
 	}}
 }
 
 func wire(name, unit string, of func(*Wire) float64) Figure {
-	return Figure{name, unit, func(t *Trial) (float64, bool) {
+	return Figure{Name: name, Unit: unit, Of: func(t *Trial) (float64, bool) {
 		if t.Wire == nil {
 			return 0, false
 		}
@@ -97,14 +99,14 @@ func wire(name, unit string, of func(*Wire) float64) Figure {
 }
 
 func lag(name string, of func(measure.Summary) float64) Figure {
-	return Figure{"watch lag of actions " + name, "ms", func(t *Trial) (float64, bool) {
+	return Figure{Name: "watch lag of actions " + name, Unit: "ms", Of: func(t *Trial) (float64, bool) {
 		lag := WatchOf(t, "WatchActions").Lag
 		return of(lag), lag.Count > 0
-	}}
+	}, Watching: true}
 }
 
 func cpu(whose string, of func(*CPU) float64) Figure {
-	return Figure{"CPU of " + whose, "cores", func(t *Trial) (float64, bool) {
+	return Figure{Name: "CPU of " + whose, Unit: "cores", Of: func(t *Trial) (float64, bool) {
 		if t.CPU == nil {
 			return 0, false
 		}
@@ -137,7 +139,8 @@ type Spread struct {
 	N int
 }
 
-func spread(values []float64) Spread {
+// SpreadOf values, whose order it changes.
+func SpreadOf(values []float64) Spread {
 	if len(values) == 0 {
 		return Spread{}
 	}
@@ -150,11 +153,19 @@ func spread(values []float64) Spread {
 func (s *Set) Spread(side string, f Figure) Spread {
 	var values []float64
 	for _, t := range s.Of(side) {
-		if value, ok := f.Of(t); ok {
+		if value, ok := s.value(t, f); ok {
 			values = append(values, value)
 		}
 	}
-	return spread(values)
+	return SpreadOf(values)
+}
+
+func (s *Set) value(t *Trial, f Figure) (float64, bool) {
+	unwatched := slices.ContainsFunc(s.Sides, func(side Side) bool { return side.Name == t.Side && side.Unwatched })
+	if f.Watching && unwatched {
+		return 0, false
+	}
+	return f.Of(t)
 }
 
 // Ratio of a figure, subject by reference, within each round that has both.
@@ -162,12 +173,12 @@ func (s *Set) Ratio(p Pair, f Figure) Spread {
 	var values []float64
 	for _, subject := range s.Of(p.Subject) {
 		for _, reference := range s.Of(p.Reference) {
-			a, okA := f.Of(subject)
-			b, okB := f.Of(reference)
+			a, okA := s.value(subject, f)
+			b, okB := s.value(reference, f)
 			if subject.Round == reference.Round && okA && okB && b != 0 {
 				values = append(values, a/b)
 			}
 		}
 	}
-	return spread(values)
+	return SpreadOf(values)
 }
