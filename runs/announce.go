@@ -28,6 +28,7 @@ func announce(ctx context.Context, out io.Writer, address string, cfg config.Con
 The runs service is ready.
 
   RPCs       %[1]s   Connect, gRPC and gRPC-Web, over HTTP/1.1 and h2c
+  status     %[1]s/   for a browser
   readiness  %[1]s/readyz
   metrics    %[2]s
   database   %[3]s

@@ -13,6 +13,7 @@ import (
 	"github.com/flyteorg/flyte/v2/runs/config"
 	"github.com/flyteorg/flyte/v2/runs/repository/impl"
 	"github.com/flyteorg/flyte/v2/runs/service"
+	"github.com/flyteorg/flyte/v2/runs/statuspage"
 )
 
 // serviceName is under what name the service's metrics are registered and shown.
@@ -75,6 +76,12 @@ func setUp(ctx context.Context, a *app.App, cfg config.Config, metrics *otelutil
 		a.Handle(mount.Path, mount.Handler)
 	}
 	a.OnDrain(svc.Drain)
+
+	page := statuspage.New(repo.ActionRepo(), repo.NotifyStatus)
+	for pattern, handler := range page.Handlers() {
+		a.Handle(pattern, handler)
+	}
+	a.OnDrain(page.Drain)
 
 	return server, nil
 }

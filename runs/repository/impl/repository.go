@@ -9,19 +9,27 @@ import (
 	"github.com/flyteorg/flyte/v2/runs/repository/interfaces"
 )
 
-type repository struct {
+// Repository implements interfaces.Repository and tells how its notifications are doing.
+type Repository struct {
 	actions *actionRepo
 }
 
+var _ interfaces.Repository = (*Repository)(nil)
+
 // NewRepository returns the service's storage on db. See NewActionRepo for the arguments. The caller closes it, and db after it.
-func NewRepository(db *gorm.DB, dbConfig database.DbConfig, options ...Option) (interfaces.Repository, error) {
+func NewRepository(db *gorm.DB, dbConfig database.DbConfig, options ...Option) (*Repository, error) {
 	actions, err := newActionRepo(db, dbConfig, options...)
 	if err != nil {
 		return nil, err
 	}
-	return &repository{actions: actions}, nil
+	return &Repository{actions: actions}, nil
 }
 
-func (r *repository) ActionRepo() interfaces.ActionRepo { return r.actions }
+// ActionRepo implements interfaces.Repository.
+func (r *Repository) ActionRepo() interfaces.ActionRepo { return r.actions }
 
-func (r *repository) Close(ctx context.Context) error { return r.actions.Close(ctx) }
+// Close implements interfaces.Repository.
+func (r *Repository) Close(ctx context.Context) error { return r.actions.Close(ctx) }
+
+// NotifyStatus tells how announcing and hearing of changes goes. It returns at once.
+func (r *Repository) NotifyStatus() interfaces.NotifyStatus { return r.actions.notifyStatus() }
