@@ -16,13 +16,13 @@ const gitTimeout = 10 * time.Second
 // facts are what one has to know to understand the figures, or to get them again.
 func (b *Bench) facts(ctx context.Context, postgres string) []trial.Fact {
 	c := b.cfg
-	network := fmt.Sprintf("%v per round trip", c.RTT)
+	network := milliseconds(c.RTT) + " per round trip"
 	if c.Jitter > 0 {
-		network += fmt.Sprintf(", up to %v more", c.Jitter)
+		network += ", up to " + milliseconds(c.Jitter) + " more"
 	}
 	commit := "as this machine's disk lets them (fsync on)"
 	if c.CommitLatency > 0 {
-		commit += fmt.Sprintf(", and for a synchronous pg_receivewal at %v", c.CommitLatency)
+		commit += ", and for a synchronous pg_receivewal at " + milliseconds(c.CommitLatency)
 	}
 	length := "until all runs have ended"
 	if c.Load.Duration > 0 {
@@ -39,6 +39,10 @@ func (b *Bench) facts(ctx context.Context, postgres string) []trial.Fact {
 		{Name: "length of a trial", Value: length},
 		{Name: "rounds", Value: fmt.Sprintf("%d, each with every mode once, in random order", c.Repeat)},
 	}
+}
+
+func milliseconds(d time.Duration) string {
+	return fmt.Sprintf("%g ms", float64(d)/float64(time.Millisecond))
 }
 
 // revision is the commit that this program is run in; empty when that cannot be told.

@@ -33,7 +33,7 @@ type Bar struct {
 const (
 	barThickness = 17
 	barPitch     = 27 // from bar to bar
-	panelRest    = 62 // title, tick labels, axis label
+	panelRest    = 72 // title, tick labels, axis label
 	panelGap     = 16
 	roomForText  = 0.34 // of the axis, beyond the longest bar
 )
@@ -175,11 +175,12 @@ type barTexts struct{ texts []barText }
 func (b *barTexts) Plot(c draw.Canvas, p *plot.Plot) {
 	x, y := p.Transforms(&c)
 	for _, one := range b.texts {
-		s := style(labelSize, ink, true)
+		s := draw.TextStyle{XAlign: draw.XLeft, YAlign: draw.YCenter}
 		if one.missing {
-			s = style(labelSize, muted, false)
+			s = restyled(s, labelSize, muted, false)
+		} else {
+			s = restyled(s, labelSize, ink, true)
 		}
-		s.XAlign, s.YAlign = draw.XLeft, draw.YCenter
 		c.FillText(s, vg.Point{X: x(one.end) + vg.Points(5), Y: y(one.at)}, one.text)
 	}
 }

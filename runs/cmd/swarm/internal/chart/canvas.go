@@ -30,8 +30,7 @@ func render(width, height float64, caption, alt string, draws func(draw.Canvas))
 	all.Fill(all.Rectangle.Path())
 	inner := draw.Crop(all, margin, -margin, margin, -margin)
 	if caption != "" {
-		s := style(labelSize, muted, false)
-		s.XAlign = draw.XLeft
+		s := restyled(draw.TextStyle{XAlign: draw.XLeft, YAlign: draw.YTop}, labelSize, muted, false)
 		inner.FillText(s, vg.Point{X: inner.Min.X, Y: inner.Max.Y}, caption)
 		inner = draw.Crop(inner, 0, 0, 0, -vg.Points(labelSize+10))
 	}

@@ -20,31 +20,31 @@ type Line struct {
 }
 
 // Distribution draws values by percentile: the percentiles spread out towards 100, as slow answers are what matters, and the values on
-// a logarithmic scale. X of the lines is the percentile (below 100), Y the value (above 0).
-func Distribution(width, height float64, title, yAxis string, lines []Line) Chart {
-	p := newPlot(title, "percentile of the answers", yAxis)
-	low, high, far := math.Inf(1), 0.0, 0.0
+// a logarithmic scale. X of the lines is the percentile (below 100), Y the value; values below floor, which is above 0, are drawn there.
+func Distribution(width, height, floor float64, title, yAxis string, lines []Line) Chart {
+	p := newPlot(title, "percentile", yAxis)
+	low, high, far := math.Inf(1), math.Inf(-1), 0.0
 	for i, line := range lines {
 		placed := make(plotter.XYs, len(line.XY))
 		for j, point := range line.XY {
-			y := max(point.Y, 1e-3)
-			low, high = min(low, y), max(high, y)
-			placed[j] = plotter.XY{X: nines(point.X), Y: y}
-			far = max(far, placed[j].X)
+			at := plotter.XY{X: nines(point.X), Y: math.Log10(max(point.Y, floor))}
+			low, high, far = min(low, at.Y), max(high, at.Y), max(far, at.X)
+			placed[j] = at
 		}
 		lines[i].XY = placed
 	}
-	if high == 0 {
-		low, high, far = 1, 10, 2
+	if low > high { // nothing to draw
+		low, high = 0, 1
 	}
 	p.Add(rules(true, true))
 	add(p, lines)
 	p.X.Min, p.X.Max = 0, max(far, 1)
 	p.X.Tick.Marker = percentileTicks{}
-	p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, decades{}
-	p.Y.Min, p.Y.Max = low/1.15, high*1.15
-	p.Legend.Left = true
-	p.Legend.XOffs = vg.Points(8)
+	// Not the library's own logarithmic scale: with one, it gives the axis label room at a wrong height.
+	p.Y.Tick.Marker = decades{}
+	p.Y.Min, p.Y.Max = low-0.05, high+0.05
+	p.Legend.Top = false
+	p.Legend.YOffs = vg.Points(6)
 	return renderPlot(width, height, title, p)
 }
 
@@ -63,16 +63,16 @@ func (percentileTicks) Ticks(low, high float64) []plot.Tick {
 	return ticks
 }
 
-// decades marks 1, 2 and 5 times the powers of ten or, over a wide range, only those.
+// decades marks, on an axis of decimal logarithms, 1, 2 and 5 times the powers of ten or, over a wide range, only those.
 type decades struct{}
 
 func (decades) Ticks(low, high float64) []plot.Tick {
 	var ticks []plot.Tick
-	wide := math.Log10(high/low) > 3
-	for power := math.Pow(10, math.Floor(math.Log10(low))); power <= high; power *= 10 {
+	for power := math.Floor(low); power <= high; power++ {
 		for _, times := range []float64{1, 2, 5} {
-			if value := power * times; value >= low && value <= high && (times == 1 || !wide) {
-				ticks = append(ticks, plot.Tick{Value: value, Label: Short(value)})
+			at := power + math.Log10(times)
+			if at >= low && at <= high && (times == 1 || high-low <= 3) {
+				ticks = append(ticks, plot.Tick{Value: at, Label: Short(math.Pow(10, power) * times)})
 			}
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"image/color"
 	"strings"
 
+	xfont "golang.org/x/image/font"
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/font"
 	"gonum.org/v1/plot/plotter"
@@ -67,42 +68,36 @@ func newPlot(title, x, y string) *plot.Plot {
 	p := plot.New()
 	p.BackgroundColor = color.Transparent
 	p.Title.Text = title
-	p.Title.TextStyle = style(titleSize, ink, true)
+	p.Title.TextStyle = restyled(p.Title.TextStyle, titleSize, ink, true)
 	p.Title.Padding = vg.Points(8)
 	for _, axis := range []struct {
 		*plot.Axis
 		text string
 	}{{&p.X, x}, {&p.Y, y}} {
 		axis.Label.Text = axis.text
-		axis.Label.TextStyle = style(labelSize, muted, false)
+		axis.Label.TextStyle = restyled(axis.Label.TextStyle, labelSize, muted, false)
 		axis.Label.Padding = vg.Points(4)
-		axis.Tick.Label = tickStyle(axis.Tick.Label)
+		axis.Tick.Label = restyled(axis.Tick.Label, labelSize, muted, false)
 		axis.Tick.Color, axis.Color = grid, grid
 		axis.Tick.Length = 0
 		axis.Width, axis.Padding = hairline, 0
 	}
-	p.Y.Label.TextStyle.Rotation = 0
-	p.Legend.TextStyle = style(labelSize, ink, false)
+	p.Legend.TextStyle = restyled(p.Legend.TextStyle, labelSize, ink, false)
 	p.Legend.Top = true
-	p.Legend.Padding = vg.Points(3)
+	p.Legend.Padding = vg.Points(4)
 	p.Legend.ThumbnailWidth = vg.Points(18)
 	return p
 }
 
-// tickStyle keeps how the library aligns the label.
-func tickStyle(s text.Style) text.Style {
-	s.Color = muted
-	s.Font = font.From(plot.DefaultFont, labelSize)
-	s.Font.Variant = "Sans"
-	return s
-}
-
-func style(size float64, c color.Color, bold bool) text.Style {
-	f := font.Font{Typeface: "Liberation", Variant: "Sans", Size: vg.Points(size)}
+// restyled keeps alignment and rotation.
+func restyled(s text.Style, size float64, c color.Color, bold bool) text.Style {
+	s.Color = c
+	s.Font = font.Font{Typeface: "Liberation", Variant: "Sans", Size: vg.Points(size)}
 	if bold {
-		f.Weight = 2
+		s.Font.Weight = xfont.WeightBold
 	}
-	return text.Style{Color: c, Font: f, Handler: plot.DefaultTextHandler, XAlign: text.XCenter, YAlign: text.YTop}
+	s.Handler = plot.DefaultTextHandler
+	return s
 }
 
 // rules are horizontal and vertical lines at the ticks.

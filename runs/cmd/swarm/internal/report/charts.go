@@ -22,6 +22,8 @@ const (
 	chartHeight  = 330
 	columns      = 3
 
+	lowestLatency = 0.1 // ms; of interest, and drawn
+
 	// rateWindow is over how many samples a rate is taken: single ones are too restless to be read.
 	rateWindow = 4
 )
@@ -124,10 +126,10 @@ func charts(s *trial.Set) []chart.Chart {
 		all = append(all, bars(s, further, ""))
 	}
 	all = append(all,
-		distribution(s, "How long calls of UpdateActionStatus take", "ms", func(t *trial.Trial) measure.Summary {
+		distribution(s, "How long calls of UpdateActionStatus take", "latency, ms", func(t *trial.Trial) measure.Summary {
 			return trial.RPCOf(t, trial.Updates).Latency
 		}),
-		distribution(s, "How long after the answer WatchActions shows the end", "ms", func(t *trial.Trial) measure.Summary {
+		distribution(s, "How long after the answer WatchActions shows the end", "lag, ms (0.1: not after the answer)", func(t *trial.Trial) measure.Summary {
 			if unwatched(s, t.Side) {
 				return measure.Summary{}
 			}
@@ -177,7 +179,7 @@ func distribution(s *trial.Set, title, axis string, of func(*trial.Trial) measur
 		}
 		lines = append(lines, middle)
 	}
-	return chart.Distribution(chartWidth, chartHeight, title, axis, lines)
+	return chart.Distribution(chartWidth, chartHeight, lowestLatency, title, axis, lines)
 }
 
 // timeline has the middle trial of each side by p95 and, behind it, the others.
