@@ -1,7 +1,7 @@
-// A chart of the last two minutes: a caption, the value of now, and a line.
+// A chart of the last two minutes at most: a caption, the value of now, and a line.
 
 const SVG = 'http://www.w3.org/2000/svg';
-const SPAN = 120_000; // milliseconds
+const SPAN = 120_000, SHORTEST = 20_000; // milliseconds; what a chart shows, once it has it, and from the start
 const WIDTH = 100, HEIGHT = 30;
 
 export class Chart {
@@ -55,7 +55,8 @@ export class Chart {
   }
 
   #draw(now, peak) {
-    const x = at => (WIDTH * (1 - (now - at) / SPAN)).toFixed(2);
+    const span = Math.max(SHORTEST, now - this.#points[0][0]);
+    const x = at => (WIDTH * (1 - (now - at) / span)).toFixed(2);
     const y = v => (HEIGHT - (peak > 0 ? v / peak : 0) * (HEIGHT - 2) - 1).toFixed(2);
     let line = '', area = '', from = null, last = null;
     const close = () => { if (from !== null) area += `L${last},${HEIGHT}L${from},${HEIGHT}Z`; from = null; };
