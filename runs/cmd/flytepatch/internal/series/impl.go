@@ -190,7 +190,7 @@ type replacement struct {
 
 // replace puts the replacements in place and clears away what only the old ones needed: fields of the repository with all that
 // initialises them, constants, functions, imports; in tests, the declarations that test what is gone. field (with its comment)
-// takes the first such field's place, element its place in literals of tests. It gives the tests that went.
+// takes the first such field's place, element its place in literals of tests; both may be empty. It gives the tests that went.
 func (p *implPackage) replace(replacements []replacement, field, element string) ([]string, error) {
 	used := p.action.Uses(goedit.FuncKey("", repoMaker))
 	gone := map[string]bool{} // members that are no more, or no more what they were
@@ -245,7 +245,7 @@ func (p *implPackage) removeFields(fields map[string]bool, instead string) error
 			return err
 		}
 	}
-	if len(fields) == 0 {
+	if len(fields) == 0 && instead != "" {
 		if err := p.action.AddField(repoType, instead); err != nil {
 			return err
 		}

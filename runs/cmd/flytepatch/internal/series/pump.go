@@ -22,6 +22,7 @@ type names struct {
 	ID       string // parameter that identifies a run or an action
 	Database string // how package database is imported
 	DB       string // field with the *sqlx.DB
+	Listener string // field with the listener
 	Postgres string // expression for the connection's settings: "r.dbConfig.Postgres"
 
 	config goedit.Field
@@ -41,7 +42,11 @@ func commonNames(p *implPackage) (names, error) {
 	if err != nil {
 		return names{}, err
 	}
-	n.DB, n.config = db.Name, config
+	listener, err := p.fieldOf("*pq.Listener")
+	if err != nil {
+		return names{}, err
+	}
+	n.DB, n.Listener, n.config = db.Name, listener.Name, config
 	return n, nil
 }
 

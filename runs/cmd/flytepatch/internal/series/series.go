@@ -75,7 +75,13 @@ func check(t tree) error {
 	if err != nil {
 		return err
 	}
-	_, err = planPump(p)
+	if _, err = planPump(p); err != nil {
+		return err
+	}
+	if _, err = planReceive(p); err != nil {
+		return err
+	}
+	_, _, err = newestMigration(t)
 	return err
 }
 
@@ -83,6 +89,7 @@ func steps(source Source) []step {
 	return []step{
 		{message: "1-pgnotify.txt", packages: []string{engineDir}, edit: func(t tree) ([]string, error) { return nil, putEngine(t, source, false) }},
 		{message: "2-pump.txt", packages: []string{engineDir, implDir}, edit: putPump},
+		{message: "3-receive.txt", packages: []string{engineDir, implDir, "runs/migrations"}, edit: putReceive},
 	}
 }
 

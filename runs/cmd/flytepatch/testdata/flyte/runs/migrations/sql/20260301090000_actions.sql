@@ -9,3 +9,17 @@ CREATE TABLE actions (
     updated_at TIMESTAMPTZ NOT NULL DEFAULT CURRENT_TIMESTAMP,
     PRIMARY KEY (project, domain, run_name, name)
 );
+
+CREATE TABLE action_events (
+    project TEXT NOT NULL,
+    domain TEXT NOT NULL,
+    run_name TEXT NOT NULL,
+    name TEXT NOT NULL,
+    attempt INTEGER NOT NULL,
+    phase INTEGER NOT NULL,
+    version INTEGER NOT NULL,
+    info BYTEA,
+    created_at TIMESTAMPTZ NOT NULL DEFAULT CURRENT_TIMESTAMP,
+    updated_at TIMESTAMPTZ NOT NULL DEFAULT CURRENT_TIMESTAMP,
+    PRIMARY KEY (project, domain, run_name, name, attempt, phase, version)
+);
