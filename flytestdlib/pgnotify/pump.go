@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/flyteorg/flyte/v2/flytestdlib/logger"
@@ -37,6 +38,8 @@ type Pump struct {
 	closed  bool
 	stopped bool // the time for flushing is over: Due ends
 	ended   bool // flushed is closed
+
+	onSettled atomic.Pointer[func(o Outcome, now time.Time)] // is told of each outcome, in the goroutine that settles it
 }
 
 type pumpChannel struct {
@@ -177,9 +180,13 @@ func (p *Pump) Take(channel string) Batch {
 func (p *Pump) Settle(o Outcome) {
 	c := p.channel(o.Batch.Channel)
 	c.pending.Settle(o)
+	now := time.Now()
+	if observe := p.onSettled.Load(); observe != nil {
+		(*observe)(o, now)
+	}
 
 	p.mu.Lock()
-	say := p.settled(c, o, time.Now())
+	say := p.settled(c, o, now)
 	p.endIfFlushed()
 	p.mu.Unlock()
 
