@@ -1,5 +1,6 @@
-# Everything here needs Go (with cgo's C compiler for the race detector) and nothing else: the PostgreSQL server that
-# `make run` and `make test` use is started for them, unless one is configured or, for the tests, listens on port 15432.
+# Everything here but the two targets that say so needs Go (with cgo's C compiler for the race detector) and nothing else: the
+# PostgreSQL server that `make run` and `make test` use is started for them, unless one is configured or, for the tests, listens
+# on port 15432.
 
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 PROTOGEN    := go -C flyteidl2/protogen run . -root ../..
@@ -14,7 +15,7 @@ TESTFLAGS ?=
 
 .PHONY: help
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: run
 run: ## Start the runs service on an embedded PostgreSQL (ARGS='--help' lists its settings)
@@ -29,11 +30,21 @@ swarm: ## Put a load on the running service and report (ARGS='--help' lists its 
 test: ## Run all tests with the race detector (PKGS and TESTFLAGS narrow it down)
 	go run ./flytestdlib/database/cmd/withpostgres -- go test -race -timeout 15m $(TESTFLAGS) $(PKGS)
 
+.PHONY: browser-check
+browser-check: ## Test the status page in a headless Chromium or Chrome, which must be installed
+	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || { echo "install chromium: apt-get install chromium" >&2; exit 1; }
+	go run ./flytestdlib/database/cmd/withpostgres -- go test -race -timeout 15m -tags browser -run StatusPage $(TESTFLAGS) ./runs/test
+
+.PHONY: monitoring-check
+monitoring-check: ## Test the alert rules in docs/monitoring with promtool, which must be installed
+	@command -v promtool >/dev/null || { echo "install promtool: apt-get install --no-install-recommends prometheus, without its service" >&2; exit 1; }
+	cd docs/monitoring && promtool check rules alerts.yaml && promtool test rules tests/*.yaml
+
 .PHONY: lint
 lint: ## Check formatting, go vet, staticcheck
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "gofmt would change:" $$unformatted >&2; exit 1; }
-	go vet ./...
-	go run $(STATICCHECK) ./...
+	go vet -tags browser ./...
+	go run $(STATICCHECK) -tags browser ./...
 	go -C flyteidl2/protogen vet ./...
 
 .PHONY: generate

@@ -34,11 +34,17 @@ type service struct {
 // goroutine of it may be left.
 func startService(t *testing.T, mode impl.NotifyMode, network pgproxy.Options) *service {
 	t.Helper()
+	return startServiceAt(t, "127.0.0.1:0", mode, network)
+}
+
+// startServiceAt is startService at an address of the test's choice.
+func startServiceAt(t *testing.T, address string, mode impl.NotifyMode, network pgproxy.Options) *service {
+	t.Helper()
 	db := dbtest.Config(t)
 	proxy := startProxy(t, db, network)
 
 	cfg := config.Default()
-	cfg.Server.Address, cfg.Server.MetricsAddress = "127.0.0.1:0", ""
+	cfg.Server.Address, cfg.Server.MetricsAddress = address, ""
 	cfg.Database.DbConfig = behind(t, proxy, db)
 	cfg.Runs.Notify.Mode = mode
 
