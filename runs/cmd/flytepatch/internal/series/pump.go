@@ -1,6 +1,7 @@
 package series
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 
@@ -93,6 +94,10 @@ func putPump(t tree) (removedTests []string, err error) {
 	if err != nil {
 		return nil, err
 	}
+	n, err := commonNames(p)
+	if err != nil {
+		return nil, err
+	}
 	replacements, err := planPump(p)
 	if err != nil {
 		return nil, err
@@ -106,16 +111,17 @@ func putPump(t tree) (removedTests []string, err error) {
 	if err := p.save(); err != nil {
 		return nil, err
 	}
-	return removedTests, putTemplates(t, "notify.go")
+	return removedTests, putTemplates(t, n, "notify.go", "notify_db_test.go", "notify_test.go")
 }
 
-// putTemplates adds whole files to the repository's package.
-func putTemplates(t tree, files ...string) error {
+// putTemplates adds whole files to the repository's package. They say repo.listener, however the field is called.
+func putTemplates(t tree, n names, files ...string) error {
 	for _, name := range files {
 		content, err := template("impl/" + name)
 		if err != nil {
 			return err
 		}
+		content = bytes.ReplaceAll(content, []byte("repo.listener."), []byte("repo."+n.Listener+"."))
 		if err := t.create(implDir+"/"+name, content); err != nil {
 			return err
 		}

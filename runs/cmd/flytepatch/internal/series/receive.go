@@ -47,11 +47,11 @@ func putReceive(t tree) (removedTests []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	listener, err := p.fieldOf("*pq.Listener")
+	n, err := commonNames(p)
 	if err != nil {
 		return nil, err
 	}
-	if err := p.action.SetFieldType(repoType, listener.Name, "*pgnotify.Listener"); err != nil {
+	if err := p.action.SetFieldType(repoType, n.Listener, "*pgnotify.Listener"); err != nil {
 		return nil, err
 	}
 	if removedTests, err = p.replace(replacements, "", ""); err != nil {
@@ -71,7 +71,7 @@ func putReceive(t tree) (removedTests []string, err error) {
 	if err := p.save(); err != nil {
 		return nil, err
 	}
-	if err := putTemplates(t, "notify_catchup.go", "notify_listener.go"); err != nil {
+	if err := putTemplates(t, n, "notify_catchup.go", "notify_listener.go", "notify_listener_test.go"); err != nil {
 		return nil, err
 	}
 	return removedTests, putMigration(t)

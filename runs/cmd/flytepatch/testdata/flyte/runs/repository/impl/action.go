@@ -25,6 +25,8 @@ const (
 	// rootActionName is the name of the action that stands for its run.
 	rootActionName = "a0"
 
+	actionColumns = "project, domain, run_name, name, parent_action_name, phase, created_at, updated_at"
+
 	notifySlots      = 256
 	subscriberSlots  = 100
 	listenerIdlePing = 90 * time.Second
@@ -71,7 +73,7 @@ func NewActionRepo(db *sqlx.DB, dbConfig database.DbConfig) (interfaces.ActionRe
 func (r *actionRepo) GetRun(ctx context.Context, runID *common.RunIdentifier) (*models.Run, error) {
 	var run models.Run
 	err := r.db.GetContext(ctx, &run,
-		`SELECT * FROM actions WHERE project = $1 AND domain = $2 AND run_name = $3 AND parent_action_name IS NULL`,
+		`SELECT `+actionColumns+` FROM actions WHERE project = $1 AND domain = $2 AND run_name = $3 AND parent_action_name IS NULL`,
 		runID.Project, runID.Domain, runID.Name)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, fmt.Errorf("run not found: %s/%s/%s", runID.Project, runID.Domain, runID.Name)
@@ -86,7 +88,7 @@ func (r *actionRepo) GetRun(ctx context.Context, runID *common.RunIdentifier) (*
 func (r *actionRepo) GetAction(ctx context.Context, actionID *common.ActionIdentifier) (*models.Action, error) {
 	var action models.Action
 	err := r.db.GetContext(ctx, &action,
-		`SELECT * FROM actions WHERE project = $1 AND domain = $2 AND run_name = $3 AND name = $4`,
+		`SELECT `+actionColumns+` FROM actions WHERE project = $1 AND domain = $2 AND run_name = $3 AND name = $4`,
 		actionID.Run.Project, actionID.Run.Domain, actionID.Run.Name, actionID.Name)
 	if err != nil {
 		return nil, fmt.Errorf("get action: %w", err)
