@@ -26,6 +26,11 @@ run: ## Start the runs service on an embedded PostgreSQL (ARGS='--help' lists it
 swarm: ## Put a load on the running service and report (ARGS='--help' lists its flags)
 	go run ./runs/cmd/swarm $(ARGS)
 
+.PHONY: bench
+bench: ## Compare the notify modes, in about four minutes, and write bin/bench.html (ARGS='--help' lists its flags)
+	@# Built, as for run: a Ctrl-C has to reach the program, which then stops the servers that it has started.
+	go build -o bin/swarm ./runs/cmd/swarm && exec bin/swarm bench --report=bin/bench.html --save=bin/bench.json $(ARGS)
+
 .PHONY: test
 test: ## Run all tests with the race detector (PKGS and TESTFLAGS narrow it down)
 	go run ./flytestdlib/database/cmd/withpostgres -- go test -race -timeout 15m $(TESTFLAGS) $(PKGS)

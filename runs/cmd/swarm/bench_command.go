@@ -38,16 +38,13 @@ Exit code: 0 all figures stand; 1 could not run; 2 a trial is void, and the repo
 			if err := out.check(); err != nil {
 				return err
 			}
-			flags := cmd.Flags()
-			if sized := flags.Changed("k") || flags.Changed("n"); sized && !flags.Changed("duration") {
-				cfg.Load.Duration = 0
-			}
+			liftTimeBox(cmd.Flags(), &cfg)
 			var set *trial.Set
 			var err error
 			if from != "" {
 				set, err = readSet(from)
 			} else {
-				set, err = measure(cmd.Context(), cfg, commandLine(cmd))
+				set, err = runBench(cmd.Context(), cfg, commandLine(cmd))
 			}
 			if err != nil {
 				return err
@@ -57,6 +54,13 @@ Exit code: 0 all figures stand; 1 could not run; 2 a trial is void, and the repo
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
+	benchFlags(flags, &cfg)
+	out.flags(flags)
+	flags.StringVar(&from, "from", "", "show what --save left in this `file`; measure nothing")
+	return cmd
+}
+
+func benchFlags(flags *pflag.FlagSet, cfg *bench.Config) {
 	flags.StringSliceVar(&cfg.Modes, "modes", cfg.Modes, "notify `modes` to compare")
 	flags.IntVar(&cfg.Repeat, "repeat", cfg.Repeat, "`rounds`, each with every mode once")
 	flags.DurationVar(&cfg.RTT, "rtt", cfg.RTT, "`time` that a round trip between service and database takes")
@@ -64,12 +68,16 @@ Exit code: 0 all figures stand; 1 could not run; 2 a trial is void, and the repo
 	flags.DurationVar(&cfg.CommitLatency, "commit-latency", cfg.CommitLatency, "`time` that a commit takes longer, by a synchronous pg_receivewal (which has to be installed)")
 	flags.StringVar(&cfg.Service, "service", "", "`program` of the service (default: built from this source)")
 	loadFlags(flags, &cfg.Load)
-	out.flags(flags)
-	flags.StringVar(&from, "from", "", "show what --save left in this `file`; measure nothing")
-	return cmd
 }
 
-func measure(ctx context.Context, cfg bench.Config, command string) (*trial.Set, error) {
+// liftTimeBox lets a load whose size was given run to its end.
+func liftTimeBox(flags *pflag.FlagSet, cfg *bench.Config) {
+	if sized := flags.Changed("k") || flags.Changed("n"); sized && !flags.Changed("duration") {
+		cfg.Load.Duration = 0
+	}
+}
+
+func runBench(ctx context.Context, cfg bench.Config, command string) (*trial.Set, error) {
 	b, err := bench.New(cfg, command)
 	if err != nil {
 		return nil, err

@@ -45,20 +45,17 @@ func (o *output) check() error {
 }
 
 func (o *output) write(out io.Writer, set *trial.Set) error {
-	if o.save != "" {
-		if err := writeFile(o.save, set, report.SetJSON); err != nil {
+	for _, file := range []struct {
+		path  string
+		write func(io.Writer, *trial.Set) error
+	}{{o.save, report.SetJSON}, {o.page, report.Page}, {o.svg, report.Picture}} {
+		if file.path == "" {
+			continue
+		}
+		if err := writeFile(file.path, set, file.write); err != nil {
 			return err
 		}
-	}
-	if o.page != "" {
-		if err := writeFile(o.page, set, report.Page); err != nil {
-			return err
-		}
-	}
-	if o.svg != "" {
-		if err := writeFile(o.svg, set, report.Picture); err != nil {
-			return err
-		}
+		fmt.Fprintln(os.Stderr, "written:", file.path)
 	}
 	write := report.SetText
 	if o.asJSON {

@@ -39,8 +39,8 @@ func New(cfg Config, command string) (*Bench, error) {
 	return &Bench{cfg: cfg, command: command}, nil
 }
 
-// Run has all trials, or as many as there are until ctx is over; one that this cuts off is left out. It fails when a trial cannot be
-// had at all, and leaves no process and no file behind.
+// Run has all trials, or as many as there are until ctx is over; the one that this cuts off is left out. It fails when a trial cannot
+// be had at all, and leaves no process and no file behind.
 func (b *Bench) Run(ctx context.Context) (set *trial.Set, err error) {
 	dir, err := os.MkdirTemp("", "swarm-bench-")
 	if err != nil {
@@ -60,9 +60,11 @@ func (b *Bench) Run(ctx context.Context) (set *trial.Set, err error) {
 	}
 	var postgres string
 	for i, next := range b.plan() {
+		if ctx.Err() != nil {
+			break
+		}
 		t, version, err := b.trial(ctx, filepath.Join(dir, strconv.Itoa(i)), program, next)
 		if ctx.Err() != nil {
-			set.Interrupted = true
 			break
 		}
 		if err != nil {
@@ -71,6 +73,7 @@ func (b *Bench) Run(ctx context.Context) (set *trial.Set, err error) {
 		postgres = version
 		set.Trials = append(set.Trials, t)
 	}
+	set.Interrupted = ctx.Err() != nil
 	set.Seconds = time.Since(begin).Seconds()
 	set.Facts = b.facts(context.WithoutCancel(ctx), postgres)
 	return set, nil

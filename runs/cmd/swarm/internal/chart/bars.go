@@ -40,7 +40,7 @@ const (
 
 // Bars draws panels side by side, in rows of columns, below a caption.
 func Bars(width float64, columns int, caption string, panels []Panel) Chart {
-	rows := (len(panels) + columns - 1) / columns
+	rows := max((len(panels)+columns-1)/columns, 1)
 	most := 0
 	for _, p := range panels {
 		most = max(most, len(p.Bars))

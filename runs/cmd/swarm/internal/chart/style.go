@@ -66,7 +66,7 @@ const (
 // newPlot is an empty plot in our style.
 func newPlot(title, x, y string) *plot.Plot {
 	p := plot.New()
-	p.BackgroundColor = color.Transparent
+	p.BackgroundColor = nil // the canvas has one
 	p.Title.Text = title
 	p.Title.TextStyle = restyled(p.Title.TextStyle, titleSize, ink, true)
 	p.Title.Padding = vg.Points(8)
