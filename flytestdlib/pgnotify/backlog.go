@@ -109,8 +109,10 @@ type Backlog struct {
 	lanes   []*lane // fixed at construction
 	byName  map[string]*lane
 	started time.Time
+	now     func() time.Duration // since started: what arrivals are stamped with
 	wake    chan struct{}
 	refeeds *refeeds
+	retold  retellings
 
 	// Set by the owner before run.
 	onLost func(since time.Time) // payloads that arrived from since on were dropped before they were handed on
@@ -159,6 +161,7 @@ func NewBacklog(cfg BacklogConfig, subscribers map[string]Subscribers) (*Backlog
 		refeeds: newRefeeds(),
 		onLost:  func(time.Time) {},
 	}
+	b.now = func() time.Duration { return time.Since(b.started) }
 	for name, each := range subscribers {
 		if err := checkChannel(name); err != nil {
 			return nil, fmt.Errorf("pgnotify backlog: %w", err)
@@ -184,9 +187,6 @@ func (b *Backlog) channels() []string {
 	return names
 }
 
-// now is the time that arrivals are stamped with.
-func (b *Backlog) now() time.Duration { return time.Since(b.started) }
-
 // arrive takes in a payload. It never waits. A channel that nobody can subscribe to is ignored.
 func (b *Backlog) arrive(channel, payload string) {
 	lane := b.byName[channel]
@@ -194,7 +194,7 @@ func (b *Backlog) arrive(channel, payload string) {
 		return
 	}
 	if from, lost := lane.log.add(payload, b.now); lost {
-		b.onLost(b.started.Add(from))
+		b.onLost(b.started.Add(b.retold.reach(from)))
 	}
 	select {
 	case b.wake <- struct{}{}:
@@ -253,7 +253,7 @@ func (b *Backlog) run(ctx context.Context) {
 func (b *Backlog) take(turn int) (*lane, arrival, bool) {
 	for i := range b.lanes {
 		lane := b.lanes[(turn+i)%len(b.lanes)]
-		if next, there := lane.log.take(); there {
+		if next, there := lane.log.take(b.now); there {
 			return lane, next, true
 		}
 	}

@@ -102,7 +102,7 @@ func (l *lane) fallBehind(s *subscriber, offer arrival) {
 	if l.last.seq > 0 {
 		from = l.last
 	}
-	s.behind, s.next, s.since = true, from.seq, from.at
+	s.behind, s.next, s.since = true, from.seq, from.arrived
 	l.backlog.stats.fellBehind.Add(1)
 }
 
@@ -129,7 +129,7 @@ func (l *lane) feed(ch chan string, s *subscriber, now time.Duration) {
 	for _, a := range read {
 		select {
 		case ch <- a.payload:
-			s.next, s.since = a.seq+1, a.at
+			s.next, s.since = a.seq+1, a.arrived
 			l.backlog.stats.fed.Add(1)
 		default: // the broadcaster has taken the place
 			s.next = a.seq

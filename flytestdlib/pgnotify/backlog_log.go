@@ -30,18 +30,21 @@ type arrivalLog struct {
 	next    uint64 // the seq of the next arrival; the first is 1
 	handed  uint64 // everything below was handed on
 
-	dropped   uint64        // every entry below may have been dropped at a limit
-	droppedAt time.Duration // arrival of the youngest one that was
+	// Everything below dropped may have been dropped at a limit; the latest that did had arrived and been handed on then.
+	dropped        uint64
+	droppedArrived time.Duration
+	droppedTaken   time.Duration
 
 	added, folded, lost uint64 // arrivals; of these folded; dropped while waiting
 }
 
-// arrival is one entry. at counts from the start of the Backlog; it never decreases along the log.
+// arrival is one entry. The times count from the start of the Backlog; neither ever decreases along the log.
 type arrival struct {
 	payload string
 	seq     uint64
-	at      time.Duration
-	dead    bool // moved to the end
+	arrived time.Duration // the first time, where it arrived again while it was waiting
+	taken   time.Duration // when it was handed on, and so not before its last arrival; only below arrivalLog.handed
+	dead    bool          // moved to the end
 }
 
 // entryBytes is what an entry costs besides its payload, roughly.
@@ -65,7 +68,7 @@ func (l *arrivalLog) add(payload string, now func() time.Duration) (lostFrom tim
 		i := l.find(seq)
 		l.kill(i)
 	}
-	l.entries = append(l.entries, arrival{payload: payload, seq: l.next, at: now()})
+	l.entries = append(l.entries, arrival{payload: payload, seq: l.next, arrived: now()})
 	l.live[payload] = l.next
 	l.peak = max(l.peak, len(l.live))
 	l.bytes += len(payload) + entryBytes
@@ -79,12 +82,13 @@ func (l *arrivalLog) add(payload string, now func() time.Duration) (lostFrom tim
 		}
 		if e.seq >= l.handed {
 			if !lost {
-				lostFrom, lost = e.at, true
+				lostFrom, lost = e.arrived, true
 			}
 			l.waiting--
 			l.lost++
 		}
-		l.dropped, l.droppedAt = e.seq+1, e.at
+		l.dropped, l.droppedArrived = e.seq+1, e.arrived
+		l.droppedTaken = max(l.droppedTaken, e.taken)
 	}
 	l.compact()
 	return lostFrom, lost
@@ -144,17 +148,18 @@ func (l *arrivalLog) find(seq uint64) int {
 }
 
 // take hands on the oldest payload that waits.
-func (l *arrivalLog) take() (arrival, bool) {
+func (l *arrivalLog) take(now func() time.Duration) (arrival, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 
 	if l.waiting == 0 {
 		return arrival{}, false
 	}
-	e := l.entries[l.find(l.handed)] // nothing that waits is dead
+	e := &l.entries[l.find(l.handed)] // nothing that waits is dead
+	e.taken = now()
 	l.handed = e.seq + 1
 	l.waiting--
-	return e, true
+	return *e, true
 }
 
 // read appends to buf up to n payloads that were handed on, from seq on; more tells whether another one follows. When payloads at or
@@ -181,34 +186,38 @@ func (l *arrivalLog) read(seq uint64, n int, buf []arrival) (read []arrival, mor
 	return buf, false, false
 }
 
-// gap returns the position behind everything that was dropped at a limit, and the arrival of the youngest that was.
-func (l *arrivalLog) gap() (end uint64, at time.Duration) {
+// gap returns the position behind everything that was dropped at a limit, and when the youngest that was had arrived.
+func (l *arrivalLog) gap() (end uint64, arrived time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.dropped, l.droppedAt
+	return l.dropped, l.droppedArrived
 }
 
-// since returns the position from which on everything arrived at or after at, and whether something that did was dropped.
+// since returns a position with everything behind it that arrived at or after at, the last time it did; and whether something
+// that may have was dropped after it had been handed on.
 func (l *arrivalLog) since(at time.Duration) (seq uint64, gap bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 
-	i := sort.Search(len(l.entries), func(i int) bool { return l.entries[i].at >= at })
+	i := sort.Search(len(l.entries), func(i int) bool {
+		e := &l.entries[i]
+		return e.seq >= l.handed || e.taken >= at
+	})
 	seq = l.next
 	if i < len(l.entries) {
 		seq = l.entries[i].seq
 	}
-	return seq, l.dropped > 1 && l.droppedAt >= at
+	return seq, l.dropped > 0 && l.droppedTaken >= at
 }
 
-// trim forgets the payloads below seq that arrived before at.
+// trim forgets the payloads below seq that were handed on before at.
 func (l *arrivalLog) trim(seq uint64, at time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 
 	seq = min(seq, l.handed)
 	for len(l.entries) > 0 {
-		if e := l.entries[0]; !e.dead && (e.seq >= seq || e.at >= at) {
+		if e := l.entries[0]; !e.dead && (e.seq >= seq || e.taken >= at) {
 			break
 		}
 		l.pop()

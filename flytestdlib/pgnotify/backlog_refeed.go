@@ -83,13 +83,15 @@ func (l *lane) startRefeed(s *subscriber) {
 		logger.Warnf(context.Background(), "a subscriber of channel %s is so far behind that notifications kept for it had to go; %s%s",
 			l.channel, instead, andUntold(untold))
 	}
+	since := l.backlog.retold.reach(s.since)
 	switch {
 	case l.backlog.refeeds.read == nil:
 	case s.refeed == nil:
-		s.refeed = &refeed{since: s.since, backoff: newBackoff(), channel: l.channel, refeeds: l.backlog.refeeds, lines: &l.gapLines}
+		s.refeed = &refeed{since: since, backoff: newBackoff(), channel: l.channel, refeeds: l.backlog.refeeds, lines: &l.gapLines}
 	case s.refeed.again == nil:
-		again := s.since
-		s.refeed.again = &again
+		s.refeed.again = &since
+	default:
+		*s.refeed.again = min(*s.refeed.again, since)
 	}
 }
 

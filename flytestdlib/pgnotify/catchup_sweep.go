@@ -26,6 +26,7 @@ type sweeper struct {
 	seen             *sightings
 	arrive           func(channel, payload string)
 	crowded          func(channel string) bool
+	retelling        func(since time.Time) (end func())
 	started          time.Time // nothing from before is owed to anybody
 	requests         chan sweepRequest
 
@@ -137,6 +138,8 @@ func (s *sweeper) sweep(ctx context.Context, m mark) error {
 		s.seen.reset()
 	}
 	since := s.since(m, lostFrom)
+	end := s.retelling(m.taken.Add(since.Sub(m.at)))
+	defer end()
 	for after := ""; ; {
 		page, next, err := s.page(ctx, since, after)
 		if err != nil {

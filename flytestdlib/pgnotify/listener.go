@@ -198,7 +198,7 @@ func NewListener(cfg ListenerConfig, backlog *Backlog) (*Listener, error) {
 	if cfg.CatchUp != nil {
 		l.sweeper = &sweeper{
 			read: cfg.CatchUp, overlap: cfg.CatchUpOverlap, timeout: cfg.CatchUpTimeout,
-			seen: l.seen, arrive: backlog.arrive, crowded: backlog.crowded,
+			seen: l.seen, arrive: backlog.arrive, crowded: backlog.crowded, retelling: backlog.retelling,
 			started: time.Now(), requests: make(chan sweepRequest, 1), backoff: newBackoff(),
 		}
 		backlog.onLost = l.lost

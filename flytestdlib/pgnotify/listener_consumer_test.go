@@ -262,10 +262,10 @@ func startReplica(t testing.TB, dsn string, th *things, change func(*ListenerCon
 
 func (r *replica) awaitReady(t testing.TB) {
 	t.Helper()
-	eventually(t, func() error { return r.listener.Ready() })
+	awaitThat(t, func() error { return r.listener.Ready() })
 }
 
-func eventually(t testing.TB, check func() error) {
+func awaitThat(t testing.TB, check func() error) {
 	t.Helper()
 	deadline := time.Now().Add(patience)
 	for {
@@ -299,7 +299,7 @@ func (r *replica) startView(t testing.TB, prefix string) *view {
 	before := len(r.broadcaster.things)
 	r.mu.RUnlock()
 	v := r.startViewSometime(t, prefix, nil)
-	eventually(t, func() error {
+	awaitThat(t, func() error {
 		r.mu.RLock()
 		defer r.mu.RUnlock()
 		if len(r.broadcaster.things) <= before {
@@ -356,7 +356,7 @@ func (v *view) value(key string) int {
 
 func (v *view) awaitValue(t testing.TB, key string, want int) {
 	t.Helper()
-	eventually(t, func() error {
+	awaitThat(t, func() error {
 		if got := v.value(key); got != want {
 			return fmt.Errorf("%s shows %d, want %d", key, got, want)
 		}
