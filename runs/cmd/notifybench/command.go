@@ -49,7 +49,7 @@ Exit code: 0 clean; 1 could not run; 2 something was lost, came twice or out of 
 	flags.StringVar(&c.server.DSN, "dsn", "", "`connection` string of the server, as URL or key=value (default: an embedded server)")
 	flags.DurationVar(&c.server.RTT, "rtt", 0, "`time` that a delaying proxy adds to each round trip, e.g. 4ms (0: no proxy)")
 	flags.BoolVar(&c.json, "json", false, "print the report as JSON (default: as tables)")
-	cmd.AddCommand(fanoutCommand(&c), streamCommand(&c))
+	cmd.AddCommand(fanoutCommand(&c), streamCommand(&c), ceilingCommand(&c))
 	return cmd
 }
 
@@ -112,18 +112,28 @@ func showing[R any](line func(time.Duration) string, f func() (R, error)) (R, er
 
 var passwordPair = regexp.MustCompile(`(?i)\b(password\s*=\s*)('(?:[^'\\]|\\.)*'|\S+)`)
 
+// withoutPassword returns a connection string, in either form, that may be shown.
+func withoutPassword(dsn string) string {
+	u, err := url.Parse(dsn)
+	if err != nil || u.Scheme == "" {
+		return passwordPair.ReplaceAllString(dsn, "${1}xxxxx")
+	}
+	if query := u.Query(); query.Has("password") {
+		query.Set("password", "xxxxx")
+		u.RawQuery = query.Encode()
+	}
+	return u.Redacted()
+}
+
 // commandLine is what was called, so that it can be called again, without the passwords in it.
 func commandLine(args []string) string {
 	words := []string{"notifybench"}
 	for _, arg := range args[1:] {
-		flag, value := "", arg
-		if strings.HasPrefix(arg, "--dsn=") {
-			flag, value = "--dsn=", arg[len("--dsn="):]
+		if flag, value, ok := strings.Cut(arg, "="); ok && flag == "--dsn" {
+			arg = flag + "=" + withoutPassword(value)
+		} else if words[len(words)-1] == "--dsn" {
+			arg = withoutPassword(arg)
 		}
-		if u, err := url.Parse(value); err == nil && u.Scheme != "" && u.User != nil {
-			value = u.Redacted()
-		}
-		arg = flag + passwordPair.ReplaceAllString(value, "${1}xxxxx")
 		if strings.ContainsAny(arg, " \t\n'\"&;|<>$*?\\") {
 			arg = "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
 		}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/flyteorg/flyte/v2/flytestdlib/logger"
@@ -34,7 +35,7 @@ func run() int {
 	if err == nil {
 		return 0
 	}
-	fmt.Fprintln(os.Stderr, "notifybench:", err)
+	fmt.Fprintln(os.Stderr, "notifybench:", oneLine(err))
 	var void voidError
 	switch {
 	case errors.As(err, &void):
@@ -43,4 +44,13 @@ func run() int {
 		return exitInterrupted
 	}
 	return exitFailed
+}
+
+// oneLine says in a line what joined errors, and those of a driver that tries several addresses, say in several.
+func oneLine(err error) string {
+	lines := strings.Split(err.Error(), "\n")
+	for i, line := range lines {
+		lines[i] = strings.TrimSpace(line)
+	}
+	return strings.ReplaceAll(strings.Join(lines, "; "), ":; ", ": ")
 }

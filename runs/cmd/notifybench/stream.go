@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -28,7 +29,7 @@ fsync and synchronous_commit the server has.`,
 			if err := cfg.Validate(); err != nil {
 				return err
 			}
-			return c.measure(cmd, server.Needs{Connections: cfg.Connections(), Tables: true},
+			return c.measure(cmd, server.Needs{Connections: cfg.Connections(), Tables: true, Procedures: slices.Contains(cfg.Modes, stream.Trigger)},
 				func(ctx context.Context, srv *server.Server, head report.Head) (result, error) {
 					b := stream.New(cfg, srv)
 					return showing(b.Progress, func() (result, error) { return b.Run(ctx, head) })

@@ -34,6 +34,6 @@ func TestHistogram(t *testing.T) {
 	var out strings.Builder
 	histogram(&out, d.list())
 	assert.Regexp(t, `0\.01–0\.1 +2 +100\.00 % +0\.060 +█{40}\n`, out.String())
-	assert.Regexp(t, `> 100 +0 +0\.00 % +– +\n`, out.String())
+	assert.Regexp(t, `> 100 +0 +0\.00 % +–\n`, out.String())
 	histogram(&out, new(decades).list()) // nothing was heard
 }

@@ -90,15 +90,7 @@ func (e *ear) open(ctx context.Context) (err error) {
 
 // listen reads until the end has been heard.
 func (e *ear) listen(ctx context.Context) {
-	for !e.ended {
-		if err := e.conn.PgConn().WaitForNotification(ctx); err != nil {
-			e.err = err
-			if ctx.Err() != nil {
-				e.err = context.Cause(ctx)
-			}
-			return
-		}
-	}
+	e.err = server.Hear(ctx, e.conn, func() bool { return e.ended })
 }
 
 // hear takes in what the connection has read; it is called from within listen.

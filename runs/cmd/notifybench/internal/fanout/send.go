@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/semaphore"
 
@@ -31,11 +32,12 @@ func (l *load) openSend(ctx context.Context, mode string) (sender, error) {
 // single is a connection for each notifier, and a statement for each payload.
 type single struct {
 	*load
-	conns []*pgx.Conn
+	conns      []*pgx.Conn
+	statements []*pgconn.StatementDescription
 }
 
 func (l *load) openSingle(ctx context.Context) (*single, error) {
-	s := &single{load: l, conns: make([]*pgx.Conn, l.cfg.Notifiers)}
+	s := &single{load: l, conns: make([]*pgx.Conn, l.cfg.Notifiers), statements: make([]*pgconn.StatementDescription, l.cfg.Notifiers)}
 	group, dialCtx := errgroup.WithContext(ctx)
 	group.SetLimit(dialsAtOnce)
 	for notifier := range s.conns {
@@ -43,10 +45,8 @@ func (l *load) openSingle(ctx context.Context) (*single, error) {
 			if s.conns[notifier], err = l.srv.Connect(dialCtx, nil); err != nil {
 				return fmt.Errorf("notifier %d: %w", notifier, err)
 			}
-			prepareCtx, cancel := context.WithTimeout(dialCtx, server.Timeout)
-			defer cancel()
-			if _, err = s.conns[notifier].Prepare(prepareCtx, singleSQL, singleSQL); err != nil {
-				return fmt.Errorf("notifier %d: prepare: %w", notifier, err)
+			if s.statements[notifier], err = server.Prepare(dialCtx, s.conns[notifier], "notify", "SELECT pg_notify($1, $2)"); err != nil {
+				return fmt.Errorf("notifier %d: %w", notifier, err)
 			}
 			return nil
 		})
@@ -57,8 +57,6 @@ func (l *load) openSingle(ctx context.Context) (*single, error) {
 	}
 	return s, nil
 }
-
-const singleSQL = "SELECT pg_notify($1, $2)"
 
 func (s *single) all(ctx context.Context) int64 {
 	var wg sync.WaitGroup
@@ -78,10 +76,8 @@ func (s *single) notify(ctx context.Context, notifier int) error {
 	counts := s.sent[notifier]
 	for channel := 0; ctx.Err() == nil; channel = (channel + 1) % len(s.channels) {
 		payload := format(notifier, counts[channel], time.Since(s.base))
-		execCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), server.Timeout)
-		_, err := s.conns[notifier].Exec(execCtx, singleSQL, s.channels[channel], payload)
-		cancel()
-		if err != nil {
+		call := server.Call{Statement: s.statements[notifier], Params: [][]byte{[]byte(s.channels[channel]), []byte(payload)}}
+		if err := server.Exec(s.conns[notifier], call); err != nil {
 			return err
 		}
 		counts[channel]++

@@ -87,8 +87,8 @@ func check(ctx context.Context, conn *pgx.Conn, needs Needs) error {
 		return fmt.Errorf("role %s may not notify: GRANT EXECUTE ON FUNCTION pg_notify(text, text) TO %s", r, r)
 	case needs.Tables && !create:
 		return fmt.Errorf("role %s may not create a schema in database %s: GRANT CREATE ON DATABASE %s TO %s", r, d, d, r)
-	case needs.Tables && !procedural:
-		return fmt.Errorf("role %s may not write trigger functions: GRANT USAGE ON LANGUAGE plpgsql TO %s", r, r)
+	case needs.Procedures && !procedural:
+		return fmt.Errorf("role %s may not use PL/pgSQL: GRANT USAGE ON LANGUAGE plpgsql TO %s", r, r)
 	case room < needs.Connections:
 		return fmt.Errorf("%d connections are needed, and the server has room for %d more: ask for fewer, or raise max_connections", needs.Connections, max(room, 0))
 	}

@@ -35,8 +35,8 @@ type Config struct {
 // Needs is what a benchmark asks of the server.
 type Needs struct {
 	Connections int
-	// Tables: it creates a schema, with a trigger.
-	Tables bool
+	Tables      bool // it creates a schema
+	Procedures  bool // it uses PL/pgSQL
 }
 
 // Server is a server that is there and has what is needed.

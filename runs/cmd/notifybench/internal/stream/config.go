@@ -114,3 +114,9 @@ func (c Config) follows(reader int) []int {
 	}
 	return streams
 }
+
+// streamOf returns which of its streams a writer appends its nth row to: one after the other.
+func (c Config) streamOf(writer, n int) int {
+	own := (c.Streams - writer + c.Writers - 1) / c.Writers
+	return writer + n%own*c.Writers
+}

@@ -102,13 +102,9 @@ func (r *readers) connect(ctx context.Context) (err error) {
 
 // listen takes in notifications until ctx ends. When it cannot, the readers' fallback finds the rows, and the run is void.
 func (r *readers) listen(ctx context.Context) {
-	for {
-		if err := r.listener.PgConn().WaitForNotification(ctx); err != nil {
-			if ctx.Err() == nil {
-				r.fail("listener: %v", err)
-			}
-			return
-		}
+	err := server.Hear(ctx, r.listener, func() bool { return false })
+	if ctx.Err() == nil {
+		r.fail("listener: %v", err)
 	}
 }
 

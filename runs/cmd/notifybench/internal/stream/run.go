@@ -110,10 +110,10 @@ func (b *Bench) Run(ctx context.Context, head report.Head) (result *Result, err 
 		}
 		b.at.Store(&t)
 		run, err := b.run(ctx, t, schema)
-		switch {
-		case err == nil:
+		if run != nil {
 			result.Runs = append(result.Runs, *run)
-		case ctx.Err() == nil:
+		}
+		if err != nil && ctx.Err() == nil {
 			return result, fmt.Errorf("round %d, %s: %w", t.Round, t.Mode, err)
 		}
 	}
@@ -146,6 +146,7 @@ func (l *load) fail(format string, args ...any) {
 	l.failures = append(l.failures, fmt.Sprintf(format, args...))
 }
 
+// run makes one run. It may return both the run and what went wrong after it.
 func (b *Bench) run(ctx context.Context, t trial.Trial, schema string) (_ *Run, err error) {
 	l := &load{
 		Bench: b, mode: t.Mode, channel: server.UniqueName(), rows: make([]int64, b.cfg.Streams), nudge: make(chan struct{}, 1),
@@ -178,7 +179,7 @@ func (b *Bench) run(ctx context.Context, t trial.Trial, schema string) (_ *Run, 
 	began := time.Now()
 	writing, cancel := context.WithTimeout(ctx, b.cfg.Duration)
 	defer cancel()
-	writers.all(writing, announce)
+	writers.write(writing, announce)
 	wrote := time.Since(began)
 	announce.flush()
 

@@ -3,10 +3,12 @@ package stream
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/flyteorg/flyte/v2/runs/cmd/notifybench/internal/server"
@@ -18,20 +20,29 @@ const dialsAtOnce = 16
 // notifySQL is what the writers of mode intx send along with the row.
 const notifySQL = "SELECT pg_notify($1, $2)"
 
-// writers are a connection each.
+// writer is a connection that appends to streams of its own.
+type writer struct {
+	*load
+	number         int
+	conn           *pgx.Conn
+	insert, notify *pgconn.StatementDescription
+}
+
 type writers struct {
 	*load
-	conns []*pgx.Conn
+	all []*writer
 }
 
 func (l *load) openWriters(ctx context.Context) (*writers, error) {
-	w := &writers{load: l, conns: make([]*pgx.Conn, l.cfg.Writers)}
+	w := &writers{load: l}
 	group, dialCtx := errgroup.WithContext(ctx)
 	group.SetLimit(dialsAtOnce)
-	for writer := range w.conns {
+	for number := range l.cfg.Writers {
+		one := &writer{load: l, number: number}
+		w.all = append(w.all, one)
 		group.Go(func() error {
-			if err := w.open(dialCtx, writer); err != nil {
-				return fmt.Errorf("writer %d: %w", writer, err)
+			if err := one.open(dialCtx); err != nil {
+				return fmt.Errorf("writer %d: %w", number, err)
 			}
 			return nil
 		})
@@ -43,28 +54,25 @@ func (l *load) openWriters(ctx context.Context) (*writers, error) {
 	return w, nil
 }
 
-func (w *writers) open(ctx context.Context, writer int) (err error) {
-	if w.conns[writer], err = w.srv.Connect(ctx, nil); err != nil {
+func (w *writer) open(ctx context.Context) (err error) {
+	if w.conn, err = w.srv.Connect(ctx, nil); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, server.Timeout)
-	defer cancel()
-	for _, sql := range []string{w.table.insertSQL(), notifySQL} {
-		if _, err := w.conns[writer].Prepare(ctx, sql, sql); err != nil {
-			return fmt.Errorf("prepare: %w", err)
-		}
+	if w.insert, err = server.Prepare(ctx, w.conn, "insert", w.table.insertSQL()); err != nil {
+		return err
 	}
-	return nil
+	w.notify, err = server.Prepare(ctx, w.conn, "notify", notifySQL)
+	return err
 }
 
-// all has every writer write until ctx ends, and returns when every commit is confirmed.
-func (w *writers) all(ctx context.Context, announce *announcer) {
+// write has every writer write until ctx ends, and returns when every commit is confirmed.
+func (w *writers) write(ctx context.Context, announce *announcer) {
 	var wg sync.WaitGroup
 	began := time.Now()
-	for writer := range w.conns {
+	for _, one := range w.all {
 		wg.Go(func() {
-			if err := w.write(ctx, writer, began, announce); err != nil {
-				w.fail("writer %d: %v", writer, err)
+			if err := one.write(ctx, began, announce); err != nil {
+				w.fail("writer %d: %v", one.number, err)
 			}
 		})
 	}
@@ -72,16 +80,12 @@ func (w *writers) all(ctx context.Context, announce *announcer) {
 }
 
 // write appends to the writer's streams by turns. A transaction under way when ctx ends is waited for, so that what was written is known.
-func (w *writers) write(ctx context.Context, writer int, began time.Time, announce *announcer) error {
-	insert := w.table.insertSQL()
-	for n := 0; w.due(ctx, writer, n, began); n++ {
-		stream := w.streamOf(writer, n)
+func (w *writer) write(ctx context.Context, began time.Time, announce *announcer) error {
+	for n := 0; w.due(ctx, n, began); n++ {
+		stream := w.cfg.streamOf(w.number, n)
 		seq := w.rows[stream] + 1
-		execCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), server.Timeout)
 		sent := time.Now()
-		err := w.append(execCtx, w.conns[writer], insert, stream, seq, writer)
-		cancel()
-		if err != nil {
+		if err := w.append(stream, seq); err != nil {
 			return err
 		}
 		w.writeLatency.Record(time.Since(sent))
@@ -92,19 +96,13 @@ func (w *writers) write(ctx context.Context, writer int, began time.Time, announ
 	return nil
 }
 
-// streamOf returns which of its streams a writer appends its nth row to.
-func (w *writers) streamOf(writer, n int) int {
-	own := (w.cfg.Streams - writer + w.cfg.Writers - 1) / w.cfg.Writers
-	return writer + n%own*w.cfg.Writers
-}
-
 // due waits until the writer's nth row is to be written; false when there is no more time.
-func (w *writers) due(ctx context.Context, writer, n int, began time.Time) bool {
+func (w *writer) due(ctx context.Context, n int, began time.Time) bool {
 	if w.cfg.Rate == 0 {
 		return ctx.Err() == nil
 	}
 	// All writers' rows are spread evenly: writer 0's first, writer 1's first, …, writer 0's second.
-	turn := float64(n*w.cfg.Writers + writer)
+	turn := float64(n*w.cfg.Writers + w.number)
 	wait := time.Until(began.Add(time.Duration(turn / w.cfg.Rate * float64(time.Second))))
 	if wait <= 0 {
 		return ctx.Err() == nil
@@ -120,21 +118,19 @@ func (w *writers) due(ctx context.Context, writer, n int, began time.Time) bool 
 }
 
 // append writes a row in one round trip and one transaction, in mode intx with the notification in it.
-func (w *writers) append(ctx context.Context, conn *pgx.Conn, insert string, stream int, seq int64, writer int) error {
+func (w *writer) append(stream int, seq int64) error {
+	name := []byte(payload(stream))
+	row := server.Call{Statement: w.insert, Params: [][]byte{name, strconv.AppendInt(nil, seq, 10), strconv.AppendInt(nil, int64(w.number), 10), []byte(body)}}
 	if w.mode != InTx {
-		_, err := conn.Exec(ctx, insert, stream, seq, writer, body)
-		return err
+		return server.Exec(w.conn, row)
 	}
-	batch := &pgx.Batch{}
-	batch.Queue(insert, stream, seq, writer, body)
-	batch.Queue(notifySQL, w.channel, payload(stream))
-	return conn.SendBatch(ctx, batch).Close()
+	return server.Exec(w.conn, row, server.Call{Statement: w.notify, Params: [][]byte{[]byte(w.channel), name}})
 }
 
 func (w *writers) close() {
-	for _, conn := range w.conns {
-		if conn != nil {
-			server.Disconnect(conn)
+	for _, one := range w.all {
+		if one.conn != nil {
+			server.Disconnect(one.conn)
 		}
 	}
 }

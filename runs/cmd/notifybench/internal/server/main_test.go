@@ -1,0 +1,9 @@
+package server
+
+import (
+	"testing"
+
+	"github.com/flyteorg/flyte/v2/flytestdlib/database/dbtest"
+)
+
+func TestMain(m *testing.M) { dbtest.Main(m) }

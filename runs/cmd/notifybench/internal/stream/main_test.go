@@ -1,0 +1,9 @@
+package stream
+
+import (
+	"testing"
+
+	"github.com/flyteorg/flyte/v2/flytestdlib/database/dbtest"
+)
+
+func TestMain(m *testing.M) { dbtest.Main(m) }
