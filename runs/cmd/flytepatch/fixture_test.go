@@ -23,7 +23,7 @@ import (
 
 const (
 	actionGo     = "runs/repository/impl/action.go"
-	seriesLength = 3 // commits
+	seriesLength = 4 // commits
 )
 
 // flyte is a checkout of the fixture with one commit, on the branch main. Nobody's git config has a say, and the temporary

@@ -126,11 +126,7 @@ type method struct {
 }
 
 // plan checks the methods and fills in what they become.
-func plan(p *implPackage, methods []method) ([]replacement, error) {
-	common, err := commonNames(p)
-	if err != nil {
-		return nil, err
-	}
+func plan(p *implPackage, n names, methods []method) ([]replacement, error) {
 	var replacements []replacement
 	for _, want := range methods {
 		fn := p.action.Func(repoType, want.name)
@@ -140,7 +136,7 @@ func plan(p *implPackage, methods []method) ([]replacement, error) {
 		if want.params != nil && !sameTypes(fn.ParamTypes(), want.params) || !sameTypes(fn.ResultTypes(), want.results) {
 			return nil, fmt.Errorf("%s: %s has another signature than expected: %s", actionFile, fn.Key(), fn.Head())
 		}
-		text, err := declaration(want.name, common.of(fn))
+		text, err := declaration(want.name, n.of(fn))
 		if err != nil {
 			return nil, err
 		}

@@ -25,6 +25,7 @@ type names struct {
 	DB       string // field with the *sqlx.DB
 	Listener string // field with the listener
 	Postgres string // expression for the connection's settings: "r.dbConfig.Postgres"
+	Metrics  string // how package otelutils is imported; empty: nothing is measured yet
 
 	config goedit.Field
 }
@@ -43,7 +44,7 @@ func commonNames(p *implPackage) (names, error) {
 	if err != nil {
 		return names{}, err
 	}
-	listener, err := p.fieldOf("*pq.Listener")
+	listener, err := p.fieldOf("*pq.Listener", "*pgnotify.Listener")
 	if err != nil {
 		return names{}, err
 	}
@@ -70,8 +71,8 @@ func (n names) of(fn *goedit.Func) names {
 }
 
 // planPump says what the pump's methods become.
-func planPump(p *implPackage) ([]replacement, error) {
-	replacements, err := plan(p, []method{
+func planPump(p *implPackage, n names) ([]replacement, error) {
+	replacements, err := plan(p, n, []method{
 		{name: "notifyRunUpdate", params: []string{"context.Context", "*common.RunIdentifier"}},
 		{name: "notifyActionUpdate", params: []string{"context.Context", "*common.ActionIdentifier"}},
 		{name: "startNotifyLoop", params: []string{}, results: []string{"error"}},
@@ -98,7 +99,7 @@ func putPump(t tree) (removedTests []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	replacements, err := planPump(p)
+	replacements, err := planPump(p, n)
 	if err != nil {
 		return nil, err
 	}

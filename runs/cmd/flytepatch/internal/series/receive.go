@@ -14,7 +14,7 @@ const pqImport = "github.com/lib/pq"
 var listenerTypes = map[string]bool{"Listener": true, "Notification": true}
 
 // planReceive says what the listener's start becomes.
-func planReceive(p *implPackage) ([]replacement, error) {
+func planReceive(p *implPackage, n names) ([]replacement, error) {
 	for field, want := range map[string]string{"runSubscribers": "map[chan string]bool", "actionSubscribers": "map[chan string]bool", "mu": "sync.RWMutex"} {
 		if err := p.requireField(field, want); err != nil {
 			return nil, err
@@ -25,7 +25,7 @@ func planReceive(p *implPackage) ([]replacement, error) {
 			return nil, fmt.Errorf("%s uses processNotifications, which only startPostgresListener and %s are expected to", user, repoMaker)
 		}
 	}
-	return plan(p, []method{{name: "startPostgresListener", params: []string{}, results: []string{"error"}}})
+	return plan(p, n, []method{{name: "startPostgresListener", params: []string{}, results: []string{"error"}}})
 }
 
 func (p *implPackage) requireField(name, typ string) error {
@@ -43,11 +43,11 @@ func putReceive(t tree) (removedTests []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	replacements, err := planReceive(p)
+	n, err := commonNames(p)
 	if err != nil {
 		return nil, err
 	}
-	n, err := commonNames(p)
+	replacements, err := planReceive(p, n)
 	if err != nil {
 		return nil, err
 	}

@@ -75,14 +75,20 @@ func check(t tree) error {
 	if err != nil {
 		return err
 	}
-	if _, err = planPump(p); err != nil {
+	n, err := commonNames(p)
+	if err != nil {
 		return err
 	}
-	if _, err = planReceive(p); err != nil {
+	if _, err = planPump(p, n); err != nil {
 		return err
 	}
-	_, _, err = newestMigration(t)
-	return err
+	if _, err = planReceive(p, n); err != nil {
+		return err
+	}
+	if _, _, err = newestMigration(t); err != nil {
+		return err
+	}
+	return checkMetrics(t)
 }
 
 func steps(source Source) []step {
@@ -90,6 +96,7 @@ func steps(source Source) []step {
 		{message: "1-pgnotify.txt", packages: []string{engineDir}, edit: func(t tree) ([]string, error) { return nil, putEngine(t, source, false) }},
 		{message: "2-pump.txt", packages: []string{engineDir, implDir}, edit: putPump},
 		{message: "3-receive.txt", packages: []string{engineDir, implDir, "runs/migrations"}, edit: putReceive},
+		{message: "4-metrics.txt", packages: []string{engineDir, implDir}, edit: func(t tree) ([]string, error) { return nil, putMetrics(t, source) }},
 	}
 }
 
