@@ -60,7 +60,9 @@ func (w *tail[T]) next() *T {
 	w.t.Helper()
 	select {
 	case message, more := <-w.messages:
-		require.True(w.t, more, "the stream ended: %v", w.err)
+		if !more {
+			require.FailNow(w.t, "the stream ended", "%v", w.err)
+		}
 		return message
 	case <-time.After(eventually):
 		require.FailNow(w.t, "no message")
