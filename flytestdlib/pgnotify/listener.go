@@ -230,7 +230,7 @@ func (l *Listener) Close(ctx context.Context) error {
 		defer cancel()
 	}
 	l.mu.Lock()
-	l.closed, l.up, l.lastErr = true, false, ErrListenerClosed
+	l.closed, l.up, l.pid, l.lastErr = true, false, 0, ErrListenerClosed
 	l.mu.Unlock()
 	l.cancel()
 

@@ -281,7 +281,10 @@ func (l *Listener) connected(conn *pgconn.PgConn) (number uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.number++
-	l.up, l.caughtUp, l.pid = !l.closed, false, conn.PID()
+	l.caughtUp = false
+	if !l.closed {
+		l.up, l.pid = true, conn.PID()
+	}
 	return l.number
 }
 

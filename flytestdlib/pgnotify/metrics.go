@@ -46,8 +46,8 @@ type Measured struct {
 //	listen.subscribers{state}                  gauge      current or behind
 //	listen.overflow{kind}                      counter    lost: payloads dropped before anybody got them; subscriber: times that one missed what was dropped
 //
-// Counts and gauges are read from Stats when metrics are collected and cost nothing in between. The histograms are recorded by
-// the goroutines that send and listen, a few hundred nanoseconds a statement.
+// Counts and gauges are read from Stats when metrics are collected and cost nothing in between. The histograms cost the goroutines that
+// send and listen less than a microsecond a statement (see BenchmarkMetrics).
 //
 // The error says which instruments could not be made; those are not measured, everything else is, and stop is never nil. A caller
 // logs it and goes on. stop ends the measuring; it is to be called before Pool is closed.
