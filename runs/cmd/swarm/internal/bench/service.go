@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -70,24 +71,33 @@ func startService(ctx context.Context, program, mode, logPath string, db databas
 		"--runs.notify.mode="+mode)
 	s.cmd.Env = environment()
 	s.cmd.Stderr = log
-	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a Ctrl-C is for us: the service ends after the load
+	s.cmd.SysProcAttr = attributes()
 	out, err := s.cmd.StdoutPipe()
+	ready := make(chan string, 1)
 	if err == nil {
-		err = s.cmd.Start()
+		started := make(chan error)
+		go s.run(out, started, ready)
+		err = <-started
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("start the service: %w", err), log.Close())
 	}
-	ready := make(chan string, 1)
-	go s.wait(out, ready)
 	if err := s.awaitReady(ctx, ready); err != nil {
 		return nil, errors.Join(err, s.stop())
 	}
 	return s, nil
 }
 
-// wait reads what the service says until it ends.
-func (s *service) wait(out io.Reader, ready chan<- string) {
+// run starts the process, and reads what it says until it ends.
+func (s *service) run(out io.Reader, started chan<- error, ready chan<- string) {
+	// Where a process ends with its parent, it ends with the parent's thread.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	err := s.cmd.Start()
+	started <- err
+	if err != nil {
+		return
+	}
 	defer close(s.ended)
 	lines := bufio.NewScanner(out)
 	for lines.Scan() {
