@@ -230,10 +230,12 @@ func replica() int {
 
 func TestReplicasThatStartTogetherOnAnEmptyServer(t *testing.T) {
 	config := missing(t, "_replicas")
+	program, err := os.Executable()
+	require.NoError(t, err)
 	var group errgroup.Group
 	for range 8 {
 		group.Go(func() error {
-			cmd := exec.CommandContext(t.Context(), os.Args[0])
+			cmd := exec.CommandContext(t.Context(), program)
 			cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %d %s", asReplica, config.Postgres.Host, config.Postgres.Port, config.Postgres.DbName))
 			if out, err := cmd.CombinedOutput(); err != nil {
 				return fmt.Errorf("%w: %s", err, out)

@@ -60,11 +60,12 @@ type owner struct {
 // startOwner starts such a process, under another account if one is given.
 func startOwner(t *testing.T, dir string, as *account) *owner {
 	t.Helper()
-	program := os.Args[0]
+	program, err := os.Executable()
+	require.NoError(t, err)
 	if as != nil {
-		program = filepath.Join(publicDir(t), "owner.test")
-		content, err := os.ReadFile(os.Args[0])
+		content, err := os.ReadFile(program)
 		require.NoError(t, err)
+		program = filepath.Join(publicDir(t), "owner.test")
 		require.NoError(t, os.WriteFile(program, content, 0o755))
 	}
 	cmd := exec.Command(program)

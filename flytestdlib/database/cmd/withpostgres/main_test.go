@@ -29,9 +29,16 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
+func self(t *testing.T) string {
+	t.Helper()
+	path, err := os.Executable()
+	require.NoError(t, err)
+	return path
+}
+
 func withpostgres(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), os.Args[0], args...)
+	cmd := exec.CommandContext(t.Context(), self(t), args...)
 	cmd.Env = append(os.Environ(), asCommand+"=yes")
 	return cmd
 }
@@ -57,7 +64,7 @@ func TestTheCommandHasAServerAndItsExitCodeIsTheResult(t *testing.T) {
 	port := unused(t)
 	// The inner one finds the outer one's server and does not stop it.
 	script := fmt.Sprintf(`"$0" -port %s -- sh -c 'exit 3'; echo "inner: $?"; "$0" -port %s -- sh -c 'kill -TERM $$'; echo "killed: $?"; cat; exit 7`, port, port)
-	cmd := withpostgres(t, "-port", port, "--", "sh", "-c", script, os.Args[0])
+	cmd := withpostgres(t, "-port", port, "--", "sh", "-c", script, self(t))
 	cmd.Stdin = strings.NewReader("from stdin\n")
 	var out, log bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &log
