@@ -3,7 +3,6 @@ package service
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"runtime/debug"
 
@@ -19,18 +18,32 @@ import (
 const compressMinBytes = 4 << 10
 
 // handlerOptions returns what all RPCs have in common; the interceptors are in the order in which a request passes them.
-func handlerOptions(cfg Config, meters metric.MeterProvider) ([]connect.HandlerOption, error) {
-	measure, err := otelconnect.NewInterceptor(otelconnect.WithMeterProvider(meters))
-	if err != nil {
-		return nil, fmt.Errorf("make rpc metrics: %w", err)
-	}
+func handlerOptions(cfg Config, meters metric.MeterProvider) []connect.HandlerOption {
 	return []connect.HandlerOption{
-		connect.WithInterceptors(measure),
+		connect.WithInterceptors(measuring(meters)...),
 		connect.WithRecover(answerPanic),
 		connect.WithInterceptors(&boundary{cfg: cfg}, validate.NewInterceptor()),
 		connect.WithReadMaxBytes(cfg.MaxRequestBytes),
 		connect.WithCompressMinBytes(compressMinBytes),
-	}, nil
+	}
+}
+
+// measuring are the interceptors that measure. Figures are not worth a service that does not start: what cannot be made is logged and left
+// out.
+func measuring(meters metric.MeterProvider) (interceptors []connect.Interceptor) {
+	durations, err := otelconnect.NewInterceptor(otelconnect.WithMeterProvider(meters))
+	if err != nil {
+		logger.Warnf(context.Background(), "rpc metrics are missing: %v", err)
+	} else {
+		interceptors = append(interceptors, durations)
+	}
+	streams, err := newWatchStreams(meters)
+	if err != nil {
+		logger.Warnf(context.Background(), "stream metrics are missing: %v", err)
+	} else {
+		interceptors = append(interceptors, streams)
+	}
+	return interceptors
 }
 
 // answerPanic is called where a panic was caught, while its stack is still there.

@@ -41,17 +41,14 @@ func errDraining() error {
 	return connect.NewError(connect.CodeUnavailable, errors.New("the service is shutting down"))
 }
 
-// New returns the service over repo, which stays the caller's to close, after the HTTP server has stopped. The durations of RPCs are
-// measured with meters.
+// New returns the service over repo, which stays the caller's to close, after the HTTP server has stopped. The durations of RPCs and
+// the streams that are open are measured with meters.
 func New(cfg Config, repo interfaces.ActionRepo, meters metric.MeterProvider) (*Service, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("service config: %w", err)
 	}
 	b := &backend{repo: repo, cfg: cfg, drained: make(chan struct{})}
-	options, err := handlerOptions(cfg, meters)
-	if err != nil {
-		return nil, err
-	}
+	options := handlerOptions(cfg, meters)
 	s := &Service{backend: b}
 	s.mount(workflowconnect.NewEventsProxyServiceHandler(&eventsProxyService{b}, options...))
 	s.mount(workflowconnect.NewInternalRunServiceHandler(&internalRunService{b}, options...))
