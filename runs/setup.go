@@ -67,6 +67,7 @@ func setUp(ctx context.Context, a *app.App, cfg config.Config, metrics *otelutil
 		return server, fmt.Errorf("repository: %w", err)
 	}
 	a.OnClose("repository", repo.Close)
+	a.Check("notifications", repo.NotifyReady)
 
 	svc, err := service.New(cfg.Runs.Service, repo.ActionRepo(), otelutils.GetMeterProvider(serviceName))
 	if err != nil {

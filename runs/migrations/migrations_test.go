@@ -74,7 +74,7 @@ func TestTables(t *testing.T) {
 	assert.Subset(t, indexes("actions"), []string{
 		"unique (project, domain, run_name, name)", "(project, domain, run_name)", "(parent_action_name)", "(phase)", "(created_at)",
 		"(abort_requested_at)", "(created_by_subject)", "(project, domain, run_name, created_at, name)",
-		"(project, domain, run_name) WHERE (phase = 9)",
+		"(project, domain, run_name) WHERE (phase = 9)", "(updated_at)",
 	})
 
 	assert.Equal(t, []string{
@@ -83,7 +83,7 @@ func TestTables(t *testing.T) {
 		"created_at TIMESTAMPTZ NOT NULL DEFAULT CURRENT_TIMESTAMP", "updated_at TIMESTAMPTZ NOT NULL DEFAULT CURRENT_TIMESTAMP",
 	}, columns("action_events"))
 	assert.Subset(t, indexes("action_events"), []string{
-		"unique (project, domain, run_name, name, attempt, phase, version)", "(error_kind)",
+		"unique (project, domain, run_name, name, attempt, phase, version)", "(error_kind)", "(created_at)",
 	})
 }
 

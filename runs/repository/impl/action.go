@@ -51,7 +51,7 @@ type actionRepo struct {
 	abandonNotifyLoop context.CancelFunc
 	notifyLoopStopped chan struct{}
 
-	listener *listener
+	listener *pgnotify.Listener
 	quiet    time.Duration
 
 	// A subscriber is a watcher's channel. It is closed under the write lock after it was taken out, so whoever sends to it under the read
@@ -162,22 +162,6 @@ func (r *actionRepo) runNotifyLoop(ctx context.Context) {
 	}
 }
 
-// startPostgresListener starts listening and the fan-out of what is heard. Error: a DSN that cannot be parsed.
-func (r *actionRepo) startPostgresListener() error {
-	listener, err := newListener(r.dsn, runUpdatesChannel, actionUpdatesChannel)
-	if err != nil {
-		return err
-	}
-	r.listener = listener
-	go func() {
-		defer close(r.fanoutStopped)
-		for !r.isClosed() {
-			r.processNotifications()
-		}
-	}()
-	return nil
-}
-
 func (r *actionRepo) isClosed() bool {
 	select {
 	case <-r.done:
@@ -192,7 +176,7 @@ func (r *actionRepo) Close(ctx context.Context) error {
 	r.closeOnce.Do(func() {
 		err := r.closePump(ctx)
 		close(r.done)
-		err = errors.Join(err, r.listener.close(ctx), awaitEnd(ctx, r.fanoutStopped, "fan-out of notifications"))
+		err = errors.Join(err, r.listener.Close(ctx), awaitEnd(ctx, r.fanoutStopped, "fan-out of notifications"))
 		if err != nil {
 			r.closeErr = fmt.Errorf("close action repository: %w", err)
 		}

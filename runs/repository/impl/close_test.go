@@ -65,7 +65,7 @@ func TestCloseWithTheServerFrozenKeepsItsDeadline(t *testing.T) {
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	assert.Less(t, time.Since(start), 5*time.Second)
 	assert.Equal(t, err, r.Close(t.Context()), "closing again tells the same")
-	<-r.listener.ended
+	require.NoError(t, r.listener.Close(t.Context()))
 	<-r.fanoutStopped
 }
 

@@ -64,7 +64,7 @@ func openTestRepo(t testing.TB, config database.DbConfig, options ...Option) *ac
 		defer cancel()
 		require.NoError(t, r.Close(ctx))
 	})
-	require.Eventually(t, func() bool { return r.listener.Ping() == nil }, eventually, poll, "listener is not connected")
+	require.Eventually(t, func() bool { return r.listener.Ready() == nil }, eventually, poll, "listener is not ready")
 	return r
 }
 

@@ -6,7 +6,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// connConfig is how the pump and the listener connect: as dsn says, under a name that ends in suffix.
+// connConfig is how the serial pump connects: as dsn says, under a name that ends in suffix.
 func connConfig(dsn, suffix string) (*pgx.ConnConfig, error) {
 	config, err := pgx.ParseConfig(dsn)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 
 // notifyStatus is a snapshot. It asks nobody and does not wait.
 func (r *actionRepo) notifyStatus() interfaces.NotifyStatus {
-	status := interfaces.NotifyStatus{Mode: string(r.notify.Mode)}
+	status := interfaces.NotifyStatus{Mode: string(r.notify.Mode), Listener: r.listenerStatus()}
 	if r.pump == nil {
 		return status
 	}
@@ -37,6 +37,21 @@ func channelStatus(channel string, s pgnotify.ChannelStats, now time.Time) inter
 		status.FailingForSeconds = now.Sub(s.FailingSince).Seconds()
 		status.NextTryInSeconds = max(0, s.NextTry.Sub(now).Seconds())
 		status.LastError = s.LastErr.Error()
+	}
+	return status
+}
+
+func (r *actionRepo) listenerStatus() interfaces.NotifyListenerStatus {
+	s := r.listener.Stats()
+	status := interfaces.NotifyListenerStatus{
+		BackendPID: s.BackendPID, Connects: s.Connects, Received: s.Notifications, LagSeconds: s.Lag.Seconds(),
+		CatchUps: s.CatchUps, CatchUpFailures: s.CatchUpErrors, CatchUpRows: s.CatchUpRows, CatchUpMissed: s.CatchUpMissed,
+		Subscribers: s.Backlog.Subscribers, Behind: s.Backlog.Behind,
+		Waiting: s.Backlog.Waiting, Kept: s.Backlog.Kept, KeptBytes: s.Backlog.Bytes,
+		Lost: s.Backlog.Lost, FellBehind: s.Backlog.FellBehind, Missed: s.Backlog.Gaps,
+	}
+	if err := r.listener.Ready(); err != nil {
+		status.Error = err.Error()
 	}
 	return status
 }

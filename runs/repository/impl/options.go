@@ -22,13 +22,28 @@ const (
 	NotifyModeOff NotifyMode = "off"
 )
 
-// NotifyConfig says how committed changes are announced. The zero value is mode batched with its defaults.
+// NotifyConfig says how committed changes are announced and heard. The zero value is mode batched with its defaults.
 type NotifyConfig struct {
 	Mode NotifyMode `yaml:"mode" desc:"how committed changes are announced: batched; serial, a round trip for each, for comparison; off, not at all" enum:"batched,serial,off"`
-	// DialTimeout and ExecTimeout are those of mode batched. Longer ones stay longer with a dead connection, shorter ones give up a slow
-	// server.
-	DialTimeout time.Duration `yaml:"dialTimeout" desc:"longest time until a connection of the pump is ready to send (duration)"`
+	// DialTimeout is for the pump in mode batched and for the listener, ExecTimeout for mode batched. Longer ones stay longer with a dead
+	// connection, shorter ones give up a slow server.
+	DialTimeout time.Duration `yaml:"dialTimeout" desc:"longest time until a connection of the pump is ready to send, or one of the listener is made (duration)"`
 	ExecTimeout time.Duration `yaml:"execTimeout" desc:"longest time that the pump waits for the answer to one statement before it replaces the connection and sends again (duration)"`
+
+	// ListenDSN is for a database behind a pooler in transaction mode, through which the rest of the service may go but LISTEN cannot.
+	ListenDSN string `yaml:"listenDSN" desc:"connection string of the listener, when it differs from the database's: it must lead to the same server without a pooler in transaction mode" secret:"true"`
+	// CatchUpInterval bounds how long a change stays unnoticed whose process was killed before it could announce it. Each catch-up reads the
+	// rows written since the last one, by index.
+	CatchUpInterval time.Duration `yaml:"catchUpInterval" desc:"time between two searches for changes that nobody announced (duration)"`
+	CatchUpOverlap  time.Duration `yaml:"catchUpOverlap" desc:"how far each search reaches back behind the last one: longer than a write takes from its stamp to its commit (duration)"`
+	// PingInterval and PingTimeout together are the time until a listener's connection that has died silently is replaced.
+	PingInterval time.Duration `yaml:"pingInterval" desc:"silence after which the listener asks whether the server is still there (duration)"`
+	PingTimeout  time.Duration `yaml:"pingTimeout" desc:"longest time that the listener waits for an answer before it replaces the connection (duration)"`
+	// ReplayWindow covers the time between the reading of a list and the registration of the watch that keeps it up to date.
+	ReplayWindow time.Duration `yaml:"replayWindow" desc:"how far back a new watcher is told what changed just before it came (duration)"`
+	// BacklogPayloads and BacklogBytes are per channel. Beyond them a watcher that is far behind is told by a search in the database.
+	BacklogPayloads int `yaml:"backlogPayloads" desc:"most different notifications that are kept in memory for watchers that are new or behind"`
+	BacklogBytes    int `yaml:"backlogBytes" desc:"most memory that they may take (bytes)"`
 }
 
 // WithDefaults returns a copy in which unset fields have their default.
@@ -36,13 +51,36 @@ func (c NotifyConfig) WithDefaults() NotifyConfig {
 	if c.Mode == "" {
 		c.Mode = NotifyModeBatched
 	}
-	if c.DialTimeout == 0 {
-		c.DialTimeout = pgnotify.DefaultDialTimeout
+	for _, duration := range c.durations() {
+		if *duration.field == 0 {
+			*duration.field = duration.fallback
+		}
 	}
-	if c.ExecTimeout == 0 {
-		c.ExecTimeout = pgnotify.DefaultExecTimeout
+	if c.BacklogPayloads == 0 {
+		c.BacklogPayloads = pgnotify.DefaultMaxPayloads
+	}
+	if c.BacklogBytes == 0 {
+		c.BacklogBytes = pgnotify.DefaultMaxBytes
 	}
 	return c
+}
+
+type namedDuration struct {
+	name     string
+	field    *time.Duration
+	fallback time.Duration
+}
+
+func (c *NotifyConfig) durations() []namedDuration {
+	return []namedDuration{
+		{"dialTimeout", &c.DialTimeout, pgnotify.DefaultDialTimeout},
+		{"execTimeout", &c.ExecTimeout, pgnotify.DefaultExecTimeout},
+		{"catchUpInterval", &c.CatchUpInterval, pgnotify.DefaultCatchUpInterval},
+		{"catchUpOverlap", &c.CatchUpOverlap, pgnotify.DefaultCatchUpOverlap},
+		{"pingInterval", &c.PingInterval, pgnotify.DefaultPingInterval},
+		{"pingTimeout", &c.PingTimeout, pgnotify.DefaultPingTimeout},
+		{"replayWindow", &c.ReplayWindow, pgnotify.DefaultReplayWindow},
+	}
 }
 
 // Validate names every field that is out of its bounds.
@@ -53,11 +91,18 @@ func (c NotifyConfig) Validate() error {
 	default:
 		problems = append(problems, fmt.Errorf("mode: %q is none of %s, %s, %s", c.Mode, NotifyModeBatched, NotifyModeSerial, NotifyModeOff))
 	}
-	if c.DialTimeout <= 0 {
-		problems = append(problems, fmt.Errorf("dialTimeout: %s is not above 0", c.DialTimeout))
+	for _, duration := range c.durations() {
+		if *duration.field <= 0 {
+			problems = append(problems, fmt.Errorf("%s: %s is not above 0", duration.name, *duration.field))
+		}
 	}
-	if c.ExecTimeout <= 0 {
-		problems = append(problems, fmt.Errorf("execTimeout: %s is not above 0", c.ExecTimeout))
+	for _, number := range []struct {
+		name  string
+		value int
+	}{{"backlogPayloads", c.BacklogPayloads}, {"backlogBytes", c.BacklogBytes}} {
+		if number.value <= 0 {
+			problems = append(problems, fmt.Errorf("%s: %d is not above 0", number.name, number.value))
+		}
 	}
 	return errors.Join(problems...)
 }

@@ -31,5 +31,9 @@ func (r *Repository) ActionRepo() interfaces.ActionRepo { return r.actions }
 // Close implements interfaces.Repository.
 func (r *Repository) Close(ctx context.Context) error { return r.actions.Close(ctx) }
 
+// NotifyReady tells whether every change reaches the watchers of this process now: the listener is connected and has caught up. Until then they
+// may show what is over. It returns at once.
+func (r *Repository) NotifyReady(context.Context) error { return r.actions.notifyReady() }
+
 // NotifyStatus tells how announcing and hearing of changes goes. It returns at once.
 func (r *Repository) NotifyStatus() interfaces.NotifyStatus { return r.actions.notifyStatus() }

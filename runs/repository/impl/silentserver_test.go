@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/flyteorg/flyte/v2/flytestdlib/pgnotify"
 )
 
 // silentServer is a port that accepts connections and never answers; it returns a connection string for it.
@@ -36,4 +38,14 @@ func silentServer(t testing.TB) string {
 		}
 	})
 	return fmt.Sprintf("host=127.0.0.1 port=%d user=postgres dbname=x sslmode=disable", server.Addr().(*net.TCPAddr).Port)
+}
+
+// silentListener never gets as far as listening.
+func silentListener(t testing.TB) *pgnotify.Listener {
+	t.Helper()
+	backlog, err := pgnotify.NewBacklog(pgnotify.BacklogConfig{}, map[string]pgnotify.Subscribers{"x": func(func(chan string)) {}})
+	require.NoError(t, err)
+	l, err := pgnotify.NewListener(pgnotify.ListenerConfig{DSN: silentServer(t)}, backlog)
+	require.NoError(t, err)
+	return l
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/flyteorg/flyte/v2/flytestdlib/pgnotify"
 	"github.com/flyteorg/flyte/v2/gen/go/flyteidl2/common"
 	"github.com/flyteorg/flyte/v2/gen/go/flyteidl2/core"
 	"github.com/flyteorg/flyte/v2/runs/repository/models"
@@ -95,12 +96,12 @@ func watchAction(t testing.TB, r *actionRepo, id *common.ActionIdentifier) *watc
 }
 
 // offline is a repository whose listener is the test: what it is given on the returned channel is what was heard. Nothing it writes is announced.
-func offline(t testing.TB) (r *actionRepo, heard chan *notification) {
+func offline(t testing.TB) (r *actionRepo, heard chan *pgnotify.Notification) {
 	t.Helper()
 	r = newTestRepo(t, WithNotifyConfig(NotifyConfig{Mode: NotifyModeOff}))
-	heard = make(chan *notification)
+	heard = make(chan *pgnotify.Notification)
 	fed := &actionRepo{
-		db: r.db, sqlDB: r.sqlDB, quiet: quietInterval, listener: &listener{Notify: heard},
+		db: r.db, sqlDB: r.sqlDB, quiet: quietInterval, listener: &pgnotify.Listener{Notify: heard},
 		runSubscribers: map[chan string]bool{}, actionSubscribers: map[chan string]bool{}, done: make(chan struct{}),
 	}
 	ended := make(chan struct{})
@@ -151,9 +152,9 @@ func TestWatchersSeeChangesOfOtherReplicas(t *testing.T) {
 func TestWatchRunEndsOnAFailedRead(t *testing.T) {
 	r, heard := offline(t)
 	w := watchRun(t, r, runID("gone"))
-	heard <- &notification{Channel: runUpdatesChannel, Extra: "proj/dev/other"}
-	heard <- &notification{Channel: actionUpdatesChannel, Extra: "proj/dev/gone"}
-	heard <- &notification{Channel: runUpdatesChannel, Extra: "proj/dev/gone"}
+	heard <- &pgnotify.Notification{Channel: runUpdatesChannel, Extra: "proj/dev/other"}
+	heard <- &pgnotify.Notification{Channel: actionUpdatesChannel, Extra: "proj/dev/gone"}
+	heard <- &pgnotify.Notification{Channel: runUpdatesChannel, Extra: "proj/dev/gone"}
 	require.ErrorContains(t, <-w.errs, "run not found")
 	<-w.ended
 	assert.Zero(t, subscriberCount(r, r.runSubscribers))
@@ -165,7 +166,7 @@ func TestWatchAllRunsSkipsWhatItCannotRead(t *testing.T) {
 	create(t, r, actionID("run", rootActionName))
 	w := watchAllRuns(t, r)
 	for _, payload := range []string{"", "a/b", "a/b/c/d", "proj/dev/gone", "proj/dev/run"} {
-		heard <- &notification{Channel: runUpdatesChannel, Extra: payload}
+		heard <- &pgnotify.Notification{Channel: runUpdatesChannel, Extra: payload}
 	}
 	assert.Equal(t, "run", w.next().RunName)
 	assert.Contains(t, log(), `names no run: \"a/b/c/d\"`)
@@ -177,12 +178,12 @@ func TestActionWatchesEndOnAFailedReadButNotForAMissingAction(t *testing.T) {
 	r, heard := offline(t)
 	create(t, r, actionID("run", "a1"))
 	one, all := watchAction(t, r, actionID("run", "a2")), watchAllActions(t, r, runID("run"), 0)
-	heard <- &notification{Channel: actionUpdatesChannel, Extra: "proj/dev/run/a2"} // not there
-	heard <- &notification{Channel: actionUpdatesChannel, Extra: "proj/dev/run/a1"}
+	heard <- &pgnotify.Notification{Channel: actionUpdatesChannel, Extra: "proj/dev/run/a2"} // not there
+	heard <- &pgnotify.Notification{Channel: actionUpdatesChannel, Extra: "proj/dev/run/a1"}
 	assert.Equal(t, "a1", all.next().Name)
 
 	require.NoError(t, r.db.Exec("ALTER TABLE actions RENAME TO actions_elsewhere").Error)
-	heard <- &notification{Channel: actionUpdatesChannel, Extra: "proj/dev/run/a2"}
+	heard <- &pgnotify.Notification{Channel: actionUpdatesChannel, Extra: "proj/dev/run/a2"}
 	require.ErrorContains(t, <-one.errs, "actions")
 	require.ErrorContains(t, <-all.errs, "actions")
 	<-one.ended
@@ -197,7 +198,7 @@ func TestWatchAllActionsFoldsWhatHasQueuedUp(t *testing.T) {
 		create(t, r, actionID("run", name))
 	}
 	w := watchAllActions(t, r, runID("run"), 0)
-	hear := func(payload string) { heard <- &notification{Channel: actionUpdatesChannel, Extra: payload} }
+	hear := func(payload string) { heard <- &pgnotify.Notification{Channel: actionUpdatesChannel, Extra: payload} }
 	release := whileReading(t, r, func() { hear("proj/dev/run/a1") })
 	for range 10 {
 		hear("proj/dev/run/a3")
@@ -221,7 +222,7 @@ func TestWatchActionFoldsWhatHasQueuedUp(t *testing.T) {
 	r, heard := offline(t)
 	create(t, r, actionID("run", "a1"))
 	w := watchAction(t, r, actionID("run", "a1"))
-	hear := func(payload string) { heard <- &notification{Channel: actionUpdatesChannel, Extra: payload} }
+	hear := func(payload string) { heard <- &pgnotify.Notification{Channel: actionUpdatesChannel, Extra: payload} }
 	release := whileReading(t, r, func() { hear("proj/dev/run/a1") })
 	for range 10 {
 		hear("proj/dev/run/a1")
@@ -268,7 +269,7 @@ func TestAFullSubscriberIsSkippedWithAWarningAndOthersAreNot(t *testing.T) {
 	defer unsubscribeOther()
 
 	for i := range subscriberCapacity + 3 {
-		heard <- &notification{Channel: actionUpdatesChannel, Extra: fmt.Sprintf("proj/dev/run/a%d", i)}
+		heard <- &pgnotify.Notification{Channel: actionUpdatesChannel, Extra: fmt.Sprintf("proj/dev/run/a%d", i)}
 		select {
 		case got := <-other:
 			assert.Equal(t, fmt.Sprintf("proj/dev/run/a%d", i), got)
@@ -290,15 +291,14 @@ func TestNotificationsOfOtherChannelsAreNobodys(t *testing.T) {
 	defer unsubscribe()
 	actions, unsubscribeActions := r.subscribe(r.actionSubscribers)
 	defer unsubscribeActions()
-	heard <- &notification{Channel: "elsewhere", Extra: "x"}
+	heard <- &pgnotify.Notification{Channel: "elsewhere", Extra: "x"}
 	heard <- nil
 	assert.Empty(t, runs)
 	assert.Empty(t, actions)
 }
 
 func TestProcessNotificationsReturnsWhenThePingFails(t *testing.T) {
-	l, err := newListener(silentServer(t), "x") // never gets as far as listening
-	require.NoError(t, err)
+	l := silentListener(t)
 	log := logged(t)
 	r := &actionRepo{quiet: time.Millisecond, listener: l, done: make(chan struct{})}
 	ended := make(chan struct{})
@@ -306,14 +306,14 @@ func TestProcessNotificationsReturnsWhenThePingFails(t *testing.T) {
 		defer close(ended)
 		r.processNotifications()
 	}()
-	require.NoError(t, l.close(t.Context()))
+	require.NoError(t, l.Close(t.Context()))
 	select {
 	case <-ended:
 	case <-time.After(eventually):
 		t.Fatal("a failed ping did not end it")
 	}
 	assert.Contains(t, log(), "notify listener does not answer")
-	assert.ErrorIs(t, l.Ping(), errListenerClosed)
+	assert.ErrorIs(t, l.Ping(), pgnotify.ErrListenerClosed)
 }
 
 func TestProcessNotificationsGoesOnWhenThePingSucceeds(t *testing.T) {
