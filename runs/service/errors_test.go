@@ -22,6 +22,7 @@ import (
 	"github.com/flyteorg/flyte/v2/flytestdlib/database"
 	"github.com/flyteorg/flyte/v2/flytestdlib/database/dbtest"
 	"github.com/flyteorg/flyte/v2/gen/go/flyteidl2/common"
+	"github.com/flyteorg/flyte/v2/gen/go/flyteidl2/core"
 	"github.com/flyteorg/flyte/v2/gen/go/flyteidl2/workflow"
 	"github.com/flyteorg/flyte/v2/runs/migrations"
 	"github.com/flyteorg/flyte/v2/runs/repository/impl"
@@ -41,6 +42,12 @@ func (a answering) GetAction(ctx context.Context, id *common.ActionIdentifier) (
 
 func (a answering) CreateAction(ctx context.Context, row *models.Action, _ bool) (*models.Action, error) {
 	return row, a.do(ctx)
+}
+
+func (a answering) UpdateActionPhase(
+	ctx context.Context, _ *common.ActionIdentifier, _ common.ActionPhase, _ uint32, _ core.CatalogCacheStatus, _, _ *time.Time,
+) error {
+	return a.do(ctx)
 }
 
 func (a answering) InsertEvents(ctx context.Context, _ []*models.ActionEvent) error { return a.do(ctx) }

@@ -26,7 +26,6 @@ type runView struct {
 type actionView struct {
 	seen    bool
 	state   rowState
-	parent  string
 	shown   bool
 	action  *workflow.Action
 	byPhase map[int32]int32
