@@ -32,12 +32,13 @@ type Pump struct {
 	order    []*pumpChannel
 	wake     chan struct{}
 	flushed  chan struct{} // closed when the pump is closed and nothing is pending or in flight
+	over     chan struct{} // closed when the time for flushing is over: Due ends
 
 	mu      sync.Mutex
 	turn    int // index in order of the channel that is asked first
 	closed  bool
-	stopped bool // the time for flushing is over: Due ends
-	ended   bool // flushed is closed
+	stopped error // why over is closed
+	ended   bool  // flushed is closed
 
 	onSettled atomic.Pointer[func(o Outcome, now time.Time)] // is told of each outcome, in the goroutine that settles it
 }
@@ -69,6 +70,7 @@ func NewPump(channels ...string) (*Pump, error) {
 		channels: make(map[string]*pumpChannel, len(channels)),
 		wake:     make(chan struct{}, 1),
 		flushed:  make(chan struct{}),
+		over:     make(chan struct{}),
 	}
 	for _, name := range channels {
 		if err := checkChannel(name); err != nil {
@@ -127,7 +129,7 @@ func (p *Pump) next(now time.Time) (channel string, rest time.Duration, more boo
 	p.mu.Lock()
 	defer p.mu.Unlock()
 
-	if p.stopped || p.ended {
+	if p.stopped != nil || p.ended {
 		return "", 0, false
 	}
 	for i := range p.order {
@@ -250,8 +252,8 @@ func (p *Pump) Stats(channel string) ChannelStats {
 // Close lets nothing new in and waits until all that is pending or in flight has been delivered or rejected; a channel that rests after
 // a failure is tried again at once. When ctx ends first (or, if it has no deadline, after 10 s), Close makes Due end,
 // and returns how many notifications were left, those of a statement without an answer included, together with an error. It
-// does not wait for the loop: a Send that is under way ends when its own context does. A second Close does the same again, and
-// finds most of it done.
+// does not wait for the loop: a Send that is under way ends when its own context does. A second Close tells the same again, at once
+// when the first has come to its end.
 func (p *Pump) Close(ctx context.Context) (left int, err error) {
 	if _, limited := ctx.Deadline(); !limited {
 		var cancel context.CancelFunc
@@ -263,9 +265,11 @@ func (p *Pump) Close(ctx context.Context) (left int, err error) {
 	select {
 	case <-p.flushed:
 		return 0, nil
+	case <-p.over:
 	case <-ctx.Done():
+		p.stop(ctx.Err())
 	}
-	return p.stop(ctx)
+	return p.left()
 }
 
 // refuse ends the adding and the resting.
@@ -286,13 +290,22 @@ func (p *Pump) refuse() {
 	p.endIfFlushed()
 }
 
-// stop ends the flushing and counts what is left.
-func (p *Pump) stop(ctx context.Context) (left int, err error) {
+// stop ends the flushing.
+func (p *Pump) stop(why error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	defer p.signal()
+	if p.stopped == nil {
+		p.stopped = why
+		close(p.over)
+		p.signal()
+	}
+}
 
-	p.stopped = true
+// left counts what was not sent, and says why.
+func (p *Pump) left() (left int, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+
 	var causes []error
 	for _, c := range p.order {
 		s := c.pending.Stats()
@@ -304,7 +317,7 @@ func (p *Pump) stop(ctx context.Context) (left int, err error) {
 	if left == 0 {
 		return 0, nil
 	}
-	causes = append(causes, ctx.Err())
+	causes = append(causes, p.stopped)
 	return left, fmt.Errorf("notify pump: %d notifications not delivered in time: %w", left, errors.Join(causes...))
 }
 

@@ -137,9 +137,15 @@ func (e *ear) missing(channel string, payloads []string) int {
 // awaits waits until all of the payloads have been heard.
 func (e *ear) awaits(channel string, payloads ...string) {
 	e.t.Helper()
-	missing := 0
-	ok := func() bool { missing = e.missing(channel, payloads); return missing == 0 }
-	require.Eventually(e.t, ok, soon, 10*look, "channel %s", channel)
+	deadline := time.Now().Add(soon)
+	for {
+		missing := e.missing(channel, payloads)
+		if missing == 0 {
+			return
+		}
+		require.False(e.t, time.Now().After(deadline), "on %s %d of %d have not been heard, of %d in all", channel, missing, len(payloads), e.total())
+		time.Sleep(10 * look)
+	}
 }
 
 // total returns the number of notifications heard, repeats included.

@@ -32,6 +32,11 @@ func sessionConfig(dsn, role string, dialTimeout time.Duration) (*pgx.ConnConfig
 	cfg.RuntimeParams["application_name"] = applicationName(cfg.RuntimeParams["application_name"], role)
 	cfg.ConnectTimeout = dialTimeout
 
+	// Payloads are UTF-8. Left unsaid, the server would take the bytes for what the database's own encoding makes of them.
+	if _, set := cfg.RuntimeParams["client_encoding"]; !set {
+		cfg.RuntimeParams["client_encoding"] = "UTF8"
+	}
+
 	if cfg.ValidateConnect == nil && namesSeveralHosts(&cfg.Config) {
 		cfg.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	}
