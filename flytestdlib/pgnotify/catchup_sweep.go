@@ -98,15 +98,15 @@ func (s *sweeper) insist(ctx context.Context, r sweepRequest) {
 			r.complete()
 			return
 		}
-		wait := s.failed(err)
-		timer := time.NewTimer(wait)
 		select {
-		case <-timer.C:
-		case r = <-s.requests: // a younger mark: what it asks for includes this
-			<-timer.C
+		case <-time.After(s.failed(err)):
 		case <-ctx.Done():
+			return
 		}
-		timer.Stop()
+		select {
+		case r = <-s.requests: // a younger mark: what it asks for includes this
+		default:
+		}
 	}
 }
 
