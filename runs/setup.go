@@ -22,13 +22,15 @@ const serviceName = "runs"
 // Run serves until ctx ends, a signal comes, or a part fails; see app.App.Run for the error. When the service is ready it says on
 // out, for people, where it is and what to try.
 func Run(ctx context.Context, cfg config.Config, out io.Writer) error {
+	a := app.New(cfg.Server)
 	metrics, err := otelutils.RegisterMeterProvider(serviceName)
 	if err != nil {
-		return err
+		// Figures are not worth a service that does not start; without them its parts measure nothing.
+		logger.Warnf(ctx, "there are no metrics: %v", err)
+	} else {
+		a.HandleInternal("GET /metrics", metrics.Handler())
+		a.OnClose("metrics", metrics.Shutdown)
 	}
-	a := app.New(cfg.Server)
-	a.HandleInternal("GET /metrics", metrics.Handler())
-	a.OnClose("metrics", metrics.Shutdown)
 
 	var server databaseServer
 	setup := func(ctx context.Context) error {
@@ -57,19 +59,23 @@ func setUp(ctx context.Context, a *app.App, cfg config.Config, metrics *otelutil
 	a.OnClose("connection pool", func(context.Context) error { return pool.Close() })
 	a.Check("database", pool.PingContext)
 
-	if err := metrics.RegisterPool(serviceName, pool); err != nil {
-		// Figures are not worth a service that does not start.
-		logger.Warnf(ctx, "%v", err)
+	meters := otelutils.GetMeterProvider(serviceName)
+	if metrics != nil {
+		if err := metrics.RegisterPool(serviceName, pool); err != nil {
+			logger.Warnf(ctx, "some metrics are missing: %v", err)
+		}
 	}
 
-	repo, err := impl.NewRepository(db, server.config, impl.WithNotifyConfig(cfg.Runs.Notify))
+	repo, err := impl.NewRepository(db, server.config, impl.WithNotifyConfig(cfg.Runs.Notify), impl.WithMeterProvider(meters))
 	if err != nil {
 		return server, fmt.Errorf("repository: %w", err)
 	}
 	a.OnClose("repository", repo.Close)
-	a.Check("notifications", repo.NotifyReady)
+	a.Check("listener", repo.NotifyReady)
+	a.Check("pump", pumpCheck(repo.NotifyStatus))
+	a.HandleInternal("GET /debug/notify", debugNotify(repo.NotifyStatus))
 
-	svc, err := service.New(cfg.Runs.Service, repo.ActionRepo(), otelutils.GetMeterProvider(serviceName))
+	svc, err := service.New(cfg.Runs.Service, repo.ActionRepo(), meters)
 	if err != nil {
 		return server, fmt.Errorf("rpc handlers: %w", err)
 	}
@@ -84,5 +90,6 @@ func setUp(ctx context.Context, a *app.App, cfg config.Config, metrics *otelutil
 	}
 	a.OnDrain(page.Drain)
 
+	awaitListener(ctx, repo.NotifyReady)
 	return server, nil
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/metric/noop"
 	"gorm.io/gorm"
 
 	"github.com/flyteorg/flyte/v2/flytestdlib/database"
@@ -62,6 +63,7 @@ type actionRepo struct {
 
 	done          chan struct{} // closed by Close
 	fanoutStopped chan struct{} // closed when processNotifications has ended for good
+	stopMeasuring func()
 	closeOnce     sync.Once
 	closeErr      error
 }
@@ -82,7 +84,7 @@ func NewActionRepo(db *gorm.DB, dbConfig database.DbConfig, options ...Option) (
 }
 
 func newActionRepo(db *gorm.DB, dbConfig database.DbConfig, options ...Option) (*actionRepo, error) {
-	s := settings{}
+	s := settings{meters: noop.NewMeterProvider()}
 	for _, option := range options {
 		option(&s)
 	}
@@ -113,6 +115,7 @@ func newActionRepo(db *gorm.DB, dbConfig database.DbConfig, options ...Option) (
 	if err := r.startPostgresListener(); err != nil {
 		return nil, fmt.Errorf("start notify listener: %w", errors.Join(err, r.closePump(context.Background())))
 	}
+	r.stopMeasuring = r.measure(s.meters)
 	return r, nil
 }
 
@@ -177,6 +180,7 @@ func (r *actionRepo) Close(ctx context.Context) error {
 		err := r.closePump(ctx)
 		close(r.done)
 		err = errors.Join(err, r.listener.Close(ctx), awaitEnd(ctx, r.fanoutStopped, "fan-out of notifications"))
+		r.stopMeasuring()
 		if err != nil {
 			r.closeErr = fmt.Errorf("close action repository: %w", err)
 		}

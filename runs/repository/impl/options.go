@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"go.opentelemetry.io/otel/metric"
+
 	"github.com/flyteorg/flyte/v2/flytestdlib/pgnotify"
 )
 
@@ -112,9 +114,15 @@ type Option func(*settings)
 
 type settings struct {
 	notify NotifyConfig
+	meters metric.MeterProvider
 }
 
 // WithNotifyConfig sets how committed changes are announced.
 func WithNotifyConfig(config NotifyConfig) Option {
 	return func(s *settings) { s.notify = config }
+}
+
+// WithMeterProvider sets with what notifications are measured. The default measures nothing.
+func WithMeterProvider(meters metric.MeterProvider) Option {
+	return func(s *settings) { s.meters = meters }
 }
