@@ -21,6 +21,7 @@ import (
 // it is version 17. (testdata/programs.txz: bin/initdb, bin/pg_ctl, bin/postgres, packed by tar and xz.)
 func repository(t *testing.T, checksum func(jar []byte) string) (url string, requests *[]string) {
 	t.Helper()
+	t.Setenv("TMPDIR", t.TempDir()) // the library leaves an empty log file there
 	archive, err := os.ReadFile("testdata/programs.txz")
 	require.NoError(t, err)
 	var jar bytes.Buffer
