@@ -34,7 +34,7 @@ type Config struct {
 	// BinDir empty looks in PATH and the usual install folders, and downloads as the last resort.
 	BinDir string `yaml:"binDir" desc:"folder that holds initdb and postgres; empty: searched, and downloaded where there is none"`
 	// DownloadURL is asked for binaries built by the zonkyio/embedded-postgres-binaries project.
-	DownloadURL string `yaml:"downloadUrl" desc:"Maven repository from which server programs are downloaded when the machine has none"`
+	DownloadURL string `yaml:"downloadUrl" desc:"Maven repository from which server programs are downloaded when the machine has none; empty: the embedded-postgres library's own choice"`
 	// Account matters only to root. Empty: the owner of the data, else postgres, else nobody.
 	Account string `yaml:"account" desc:"account that the server runs under when this process is root, which PostgreSQL refuses; empty: owner of the data, postgres or nobody"`
 	// StartTimeout includes initdb and crash recovery, but not a download, which has a limit of its own.
@@ -48,9 +48,6 @@ func DefaultConfig() Config { return Config{}.WithDefaults() }
 
 // WithDefaults returns a copy in which every zero value that has a default is replaced by it.
 func (c Config) WithDefaults() Config {
-	if c.DownloadURL == "" {
-		c.DownloadURL = "https://repo1.maven.org/maven2"
-	}
 	if c.StartTimeout == 0 {
 		c.StartTimeout = 60 * time.Second
 	}
@@ -69,7 +66,7 @@ func (c Config) Validate() error {
 	if c.Version != 0 && (c.Version < MinVersion || c.Version > MaxVersion) {
 		wrong = append(wrong, fmt.Errorf("version: %d is neither 0 nor within %d to %d", c.Version, MinVersion, MaxVersion))
 	}
-	if at, err := url.Parse(c.DownloadURL); err != nil || at.Host == "" {
+	if at, err := url.Parse(c.DownloadURL); c.DownloadURL != "" && (err != nil || at.Host == "") {
 		wrong = append(wrong, fmt.Errorf("downloadUrl: %q is no URL with a host", c.DownloadURL))
 	}
 	if c.StartTimeout < time.Second {

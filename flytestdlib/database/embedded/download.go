@@ -3,6 +3,7 @@
 package embedded
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -45,7 +46,8 @@ func downloadTo(ctx context.Context, cache string, version int, repository strin
 	if found, err := inspectPrograms(ctx, filepath.Join(home, "bin"), run); err == nil {
 		return found, nil
 	}
-	logger.Infof(ctx, "embedded postgresql: no server programs of version %d on this machine: downloading release %s from %s", version, release, repository)
+	source := cmp.Or(repository, "the default Maven repository")
+	logger.Infof(ctx, "embedded postgresql: no server programs of version %d on this machine: downloading release %s from %s", version, release, source)
 	ctx, cancel := context.WithTimeout(ctx, downloadTimeout)
 	defer cancel()
 	fetched := make(chan error, 1)
@@ -57,7 +59,7 @@ func downloadTo(ctx context.Context, cache string, version int, repository strin
 		err = ctx.Err()
 	}
 	if err != nil {
-		return programs{}, fmt.Errorf("no server programs of version %d on this machine (install PostgreSQL, or set binDir); download from %s: %w", version, repository, err)
+		return programs{}, fmt.Errorf("no server programs of version %d on this machine (install PostgreSQL, or set binDir); download from %s: %w", version, source, err)
 	}
 	return inspectPrograms(ctx, filepath.Join(home, "bin"), run)
 }
@@ -96,9 +98,12 @@ func fetch(release embeddedpostgres.PostgresVersion, version int, repository, ca
 	if err != nil {
 		return err
 	}
-	err = embeddedpostgres.NewDatabase(embeddedpostgres.DefaultConfig().
+	config := embeddedpostgres.DefaultConfig()
+	if repository != "" {
+		config = config.BinaryRepositoryURL(repository)
+	}
+	err = embeddedpostgres.NewDatabase(config.
 		Version(release).
-		BinaryRepositoryURL(repository).
 		CachePath(staging).
 		BinariesPath(unpacked).
 		RuntimePath(filepath.Join(staging, "run")).
