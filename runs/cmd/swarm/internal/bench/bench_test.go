@@ -49,7 +49,7 @@ func TestEveryModeOnce(t *testing.T) {
 		assert.NotEmpty(t, one.Samples, one.Side)
 		never, watchers := one.Load.Never()
 		if one.Side == "off" {
-			assert.Zero(t, one.Wire.Listener.Notifications)
+			assert.Zero(t, one.Wire.Pump.Statements)
 			continue
 		}
 		assert.Zero(t, never, one.Side)

@@ -25,10 +25,10 @@ func verdict(t *trial.Trial, side trial.Side) (void []string) {
 			e.Actions, s.Actions, e.Ended, s.Ended, e.Events, s.Events)
 	}
 	never, of := t.Load.Never()
-	told := t.Wire.Listener.Notifications
+	sent := t.Wire.Pump.Statements // what the listener received has the service's self-tests in it
 	switch {
-	case side.Unwatched && told > 0:
-		say("%d notifications were sent, in the mode that sends none", told)
+	case side.Unwatched && sent > 0:
+		say("the pump sent %d statements, in the mode that sends none", sent)
 	case side.Unwatched:
 	case never > 0:
 		say("coverage %.4f: %d of %d watchers had not seen the end %.1f s after the last answer",

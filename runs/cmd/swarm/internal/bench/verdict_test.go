@@ -25,9 +25,9 @@ func TestVerdict(t *testing.T) {
 			[]string{"rows expected by the answers ≠ rows stored: 10 ≠ 10 actions, 9 ≠ 9 of them ended, 40 ≠ 41 events"}},
 		"a watcher that was not told": {watched, func(t *trial.Trial) { t.Load.Watches[0].Never = 1 },
 			[]string{"coverage 0.8889: 1 of 9 watchers had not seen the end 0.0 s after the last answer"}},
-		"nobody is told, by design": {unwatched, func(t *trial.Trial) { t.Load.Watches[0].Never, t.Wire.Listener.Notifications = 9, 0 }, nil},
+		"nobody is told, by design": {unwatched, func(t *trial.Trial) { t.Load.Watches[0].Never, t.Wire.Pump.Statements = 9, 0 }, nil},
 		"somebody is told, in the mode that tells nobody": {side: unwatched, change: func(*trial.Trial) {},
-			want: []string{"100 notifications were sent, in the mode that sends none"}},
+			want: []string{"the pump sent 100 statements, in the mode that sends none"}},
 		"failed calls, and nothing measured": {watched, func(t *trial.Trial) {
 			t.Load.Failures = []measure.Failure{{RPC: "Record", Code: "internal", Count: 3, Sample: "disk full"}, {RPC: "Other", Count: 1}}
 			t.Load.Written, t.Rows.Expected, t.Rows.Stored = load.Written{}, load.Written{}, load.Written{}
@@ -37,10 +37,10 @@ func TestVerdict(t *testing.T) {
 			one := &trial.Trial{
 				Load: &load.Result{Written: written, Watches: []load.WatchResult{{Stream: "WatchActions", Watchers: 9}}},
 				Rows: &trial.Rows{Expected: written, Stored: written},
-				Wire: &trial.Wire{Listener: trial.Traffic{Notifications: 100}},
+				Wire: &trial.Wire{Pump: trial.Traffic{Statements: 100}},
 			}
 			if c.side.Unwatched && c.want == nil || name == "a row more" {
-				one.Wire.Listener.Notifications = 0
+				one.Wire.Pump.Statements = 0
 			}
 			c.change(one)
 			assert.Equal(t, c.want, verdict(one, c.side))

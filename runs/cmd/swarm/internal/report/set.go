@@ -133,17 +133,23 @@ func rpcTable(s *trial.Set) table {
 	}) {
 		for _, side := range s.Sides {
 			of := func(pick func(measure.RPC) float64) string {
-				return figure(median(s, side.Name, func(t *trial.Trial) float64 { return pick(trial.RPCOf(t, name)) }))
+				return median(s, side.Name, func(t *trial.Trial) (float64, bool) { return pick(trial.RPCOf(t, name)), true })
+			}
+			latency := func(pick func(measure.Summary) float64) string {
+				return median(s, side.Name, func(t *trial.Trial) (float64, bool) {
+					l := trial.RPCOf(t, name).Latency
+					return pick(l), l.Count > 0
+				})
 			}
 			t.rows = append(t.rows, []string{
 				name, side.Name,
 				of(func(r measure.RPC) float64 { return float64(r.Calls) }),
 				of(func(r measure.RPC) float64 { return float64(r.Errors) }),
 				of(func(r measure.RPC) float64 { return r.Rate }),
-				of(func(r measure.RPC) float64 { return r.Latency.Mean }),
-				of(func(r measure.RPC) float64 { return r.Latency.P50 }),
-				of(func(r measure.RPC) float64 { return r.Latency.P95 }),
-				of(func(r measure.RPC) float64 { return r.Latency.P99 }),
+				latency(func(l measure.Summary) float64 { return l.Mean }),
+				latency(func(l measure.Summary) float64 { return l.P50 }),
+				latency(func(l measure.Summary) float64 { return l.P95 }),
+				latency(func(l measure.Summary) float64 { return l.P99 }),
 			})
 		}
 	}
@@ -165,17 +171,23 @@ func watchTable(s *trial.Set) table {
 			if side.Unwatched {
 				continue
 			}
-			of := func(pick func(load.WatchResult) float64) string {
-				return figure(median(s, side.Name, func(t *trial.Trial) float64 { return pick(trial.WatchOf(t, stream)) }))
+			of := func(pick func(load.WatchResult) int64) string {
+				return median(s, side.Name, func(t *trial.Trial) (float64, bool) { return float64(pick(trial.WatchOf(t, stream))), true })
+			}
+			lag := func(pick func(measure.Summary) float64) string {
+				return median(s, side.Name, func(t *trial.Trial) (float64, bool) {
+					l := trial.WatchOf(t, stream).Lag
+					return pick(l), l.Count > 0
+				})
 			}
 			t.rows = append(t.rows, []string{
 				stream, side.Name,
-				of(func(w load.WatchResult) float64 { return float64(w.Watchers) }),
-				of(func(w load.WatchResult) float64 { return float64(w.Never) }),
-				of(func(w load.WatchResult) float64 { return w.Lag.P50 }),
-				of(func(w load.WatchResult) float64 { return w.Lag.P95 }),
-				of(func(w load.WatchResult) float64 { return w.Lag.P99 }),
-				of(func(w load.WatchResult) float64 { return w.Lag.Max }),
+				of(func(w load.WatchResult) int64 { return w.Watchers }),
+				of(func(w load.WatchResult) int64 { return w.Never }),
+				lag(func(l measure.Summary) float64 { return l.P50 }),
+				lag(func(l measure.Summary) float64 { return l.P95 }),
+				lag(func(l measure.Summary) float64 { return l.P99 }),
+				lag(func(l measure.Summary) float64 { return l.Max }),
 			})
 		}
 	}
@@ -231,9 +243,9 @@ func names(s *trial.Set, of func(*load.Result) []string) []string {
 	return all
 }
 
-func median(s *trial.Set, side string, of func(*trial.Trial) float64) (float64, bool) {
-	spread := s.Spread(side, trial.Figure{Of: func(t *trial.Trial) (float64, bool) { return of(t), true }})
-	return spread.Median, spread.N > 0
+func median(s *trial.Set, side string, of func(*trial.Trial) (float64, bool)) string {
+	spread := s.Spread(side, trial.Figure{Of: of})
+	return figure(spread.Median, spread.N > 0)
 }
 
 func withSpread(s trial.Spread) string {
