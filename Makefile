@@ -5,7 +5,7 @@
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 PROTOGEN    := go -C flyteidl2/protogen run . -root ../..
 
-# Given to the program that `make run` or `make swarm` starts, e.g. make run ARGS='--help'
+# Given to the program that `make run`, `make swarm` or `make notifybench` starts, e.g. make run ARGS='--help'
 ARGS ?=
 # Given to `go test`, e.g. make test PKGS=./runs/... TESTFLAGS='-run Watch -v'
 PKGS      ?= ./...
@@ -25,6 +25,11 @@ run: ## Start the runs service on an embedded PostgreSQL (ARGS='--help' lists it
 .PHONY: swarm
 swarm: ## Put a load on the running service and report (ARGS='--help' lists its flags)
 	go run ./runs/cmd/swarm $(ARGS)
+
+.PHONY: notifybench
+notifybench: ## Measure what LISTEN and NOTIFY cost (ARGS='stream --help': also fanout, ceiling)
+	@# Not "go run", which dies of the SIGTERM that make hands on and leaves the server's schema behind.
+	go build -o bin/notifybench ./runs/cmd/notifybench && exec bin/notifybench $(ARGS)
 
 .PHONY: bench
 bench: ## Compare the notify modes, in about four minutes, and write bin/bench.html (ARGS='--help' lists its flags)

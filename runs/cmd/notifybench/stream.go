@@ -47,6 +47,7 @@ fsync and synchronous_commit the server has.`,
 	flags.IntVar(&cfg.Rounds, "repeat", cfg.Rounds, "`rounds`, each with every mode once in random order")
 	flags.DurationVar(&cfg.Poll, "poll", cfg.Poll, "`interval` at which readers look in mode none")
 	flags.DurationVar(&cfg.Fallback, "fallback", cfg.Fallback, "`interval` at which readers look in the other modes, for what no notification told")
+	flags.DurationVar(&cfg.Flush, "flush", cfg.Flush, "shortest `time` from one statement of the pump to the next in mode buffered (0: it sends as soon as it can)")
 	flags.DurationVar(&cfg.Settle, "settle", cfg.Settle, "longest `time`, after the writing, until the readers have read all")
 	return cmd
 }

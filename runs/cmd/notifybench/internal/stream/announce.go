@@ -3,6 +3,7 @@ package stream
 import (
 	"context"
 	"strconv"
+	"time"
 
 	"github.com/flyteorg/flyte/v2/flytestdlib/pgnotify"
 	"github.com/flyteorg/flyte/v2/runs/cmd/notifybench/internal/server"
@@ -16,8 +17,11 @@ type announcer struct {
 	load   *load
 	pump   *pgnotify.Pump // nil in the others
 	sender *pgnotify.Sender
+	hurry  chan struct{} // closed when the pump is to wait no more between statements
 	ended  chan struct{}
 	cancel context.CancelFunc
+
+	flushed bool
 }
 
 func (l *load) openAnnouncer() (*announcer, error) {
@@ -33,16 +37,31 @@ func (l *load) openAnnouncer() (*announcer, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.pump, a.ended = pump, make(chan struct{})
+	a.pump, a.hurry, a.ended = pump, make(chan struct{}), make(chan struct{})
 	var ctx context.Context
 	ctx, a.cancel = context.WithCancel(context.Background())
 	go func() {
 		defer close(a.ended)
 		for channel := range pump.Due() {
+			began := time.Now()
 			pump.Settle(a.sender.Send(ctx, pump.Take(channel)))
+			a.pause(l.cfg.Flush - time.Since(began))
 		}
 	}()
 	return a, nil
+}
+
+// pause keeps the pump from its next statement, so that more gathers for it.
+func (a *announcer) pause(d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-a.hurry:
+	}
 }
 
 // row announces a row of the stream.
@@ -52,12 +71,15 @@ func (a *announcer) row(stream int) {
 	}
 }
 
-// flush returns when everything has been announced. It is called once the writers have ended; a second call does nothing.
-func (a *announcer) flush() {
-	if a.pump == nil {
+// flush returns when everything has been announced, or after the limit. It is called once the writers have ended; a second call does
+// nothing.
+func (a *announcer) flush(limit time.Duration) {
+	if a.pump == nil || a.flushed {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), server.Timeout)
+	a.flushed = true
+	close(a.hurry)
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	if _, err := a.pump.Close(ctx); err != nil {
 		a.load.fail("%v", err)
@@ -66,10 +88,10 @@ func (a *announcer) flush() {
 	<-a.ended
 }
 
-// close is for a run that ended early, too.
+// close ends what a run that ended early has not.
 func (a *announcer) close() {
 	if a.pump != nil {
-		a.flush()
+		a.flush(server.Timeout)
 		_ = a.sender.Close() // nothing is under way any more
 	}
 }

@@ -37,6 +37,7 @@ type Config struct {
 	Rate     float64       `json:"rate"`       // writes per second of all writers together; 0: as many as they can
 	Poll     time.Duration `json:"pollNs"`     // how often readers look in mode none
 	Fallback time.Duration `json:"fallbackNs"` // how often they look in the others, for what no notification told
+	Flush    time.Duration `json:"flushNs"`    // shortest time from one statement of the pump to the next in mode buffered; 0: none
 	Settle   time.Duration `json:"settleNs"`   // longest time, after the writing, until the readers have read all
 	Modes    []string      `json:"modes"`
 	Rounds   int           `json:"rounds"`
@@ -77,6 +78,7 @@ func (c Config) Validate() error {
 	within("duration", c.Duration, 10*time.Millisecond, time.Hour)
 	within("poll", c.Poll, time.Millisecond, time.Hour)
 	within("fallback", c.Fallback, 10*time.Millisecond, time.Hour)
+	within("flush", c.Flush, 0, time.Minute)
 	within("settle", c.Settle, time.Second, 2*time.Hour)
 	if c.Settle <= c.Fallback || c.Settle <= c.Poll {
 		wrong = append(wrong, fmt.Errorf("settle: %s is not longer than fallback (%s) and poll (%s): what only these find would count as lost", c.Settle, c.Fallback, c.Poll))

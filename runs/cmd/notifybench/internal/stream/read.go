@@ -77,6 +77,9 @@ func (r *readers) connect(ctx context.Context) (err error) {
 			}
 			prepareCtx, cancel := context.WithTimeout(dialCtx, server.Timeout)
 			defer cancel()
+			if _, err = one.conn.Exec(prepareCtx, readSettings); err != nil {
+				return fmt.Errorf("reader %d: settings: %w", one.number, err)
+			}
 			if _, err = one.conn.Prepare(prepareCtx, r.table.readSQL(), r.table.readSQL()); err != nil {
 				return fmt.Errorf("reader %d: prepare: %w", one.number, err)
 			}

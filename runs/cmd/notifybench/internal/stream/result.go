@@ -84,6 +84,9 @@ func (r *Result) Text(out io.Writer) error {
 	}
 	fmt.Fprintf(b, "\n%d writers on %d streams for %s, %s; %d readers, %s polls in mode none, %s fallback in the others\n",
 		c.Writers, c.Streams, c.Duration, rate, c.Readers, c.Poll, c.Fallback)
+	if c.Flush > 0 {
+		fmt.Fprintf(b, "buffered: the pump sends at most once in %s\n", c.Flush)
+	}
 	fmt.Fprint(b, "write: what a writer waits for its commit; end to end: from the INSERT to the row in a reader's hands, ms\n")
 	rows := [][]string{{"run", "round", "rows", "writes/s", "write p50", "p99", "end to end p50", "p95", "p99", "max", "coverage", "notified", "reads", "polls", "rows by poll"}}
 	for _, run := range r.Runs {

@@ -181,7 +181,11 @@ func (b *Bench) run(ctx context.Context, t trial.Trial, schema string) (_ *Run, 
 	defer cancel()
 	writers.write(writing, announce)
 	wrote := time.Since(began)
-	announce.flush()
+	settle := b.cfg.Settle
+	if ctx.Err() != nil {
+		settle = min(settle, interruptedSettle)
+	}
+	announce.flush(min(settle, server.Timeout))
 
 	run := &Run{Round: t.Round, Mode: t.Mode, WriteSeconds: wrote.Seconds(), WriteLatency: l.writeLatency.Summary()}
 	for reader := range b.cfg.Readers {
@@ -191,10 +195,6 @@ func (b *Bench) run(ctx context.Context, t trial.Trial, schema string) (_ *Run, 
 	}
 	for _, n := range l.rows {
 		run.Written += n
-	}
-	settle := b.cfg.Settle
-	if ctx.Err() != nil {
-		settle = min(settle, interruptedSettle)
 	}
 	l.await(run.Expected, settle)
 	run.SettleSeconds = (time.Since(began) - wrote).Seconds()

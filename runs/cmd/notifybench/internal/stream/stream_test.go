@@ -97,6 +97,17 @@ func TestRate(t *testing.T) {
 	assert.Positive(t, r.Runs[0].Written)
 }
 
+// The pump waits between statements, but not at the end, nor for long before the first.
+func TestFlushInterval(t *testing.T) {
+	cfg := tiny(Buffered)
+	cfg.Duration, cfg.Flush, cfg.Fallback, cfg.Settle = time.Second, time.Minute, time.Hour, 2*time.Hour
+	r, err := bench(t, dbtest.DSN(t), cfg).Run(t.Context(), report.Head{})
+	require.NoError(t, err)
+	require.NoError(t, r.Verdict())
+	assert.EqualValues(t, 2, r.Runs[0].PumpStatements, "the first row at once, the others at the end")
+	assert.Less(t, r.Runs[0].SettleSeconds, 50.0)
+}
+
 type outcome struct {
 	*Result
 	err error
@@ -231,6 +242,7 @@ func TestConfig(t *testing.T) {
 		"duration: 0s is not between 10ms and 1h":       func(c *Config) { c.Duration = 0 },
 		"poll: 0s is not between 1ms and 1h":            func(c *Config) { c.Poll = 0 },
 		"fallback: 0s is not between 10ms and 1h":       func(c *Config) { c.Fallback = 0 },
+		"flush: -1ns is not between 0s and 1m0s":        func(c *Config) { c.Flush = -1 },
 		"settle: 20s is not longer than fallback (20s)": func(c *Config) { c.Settle = c.Fallback },
 		"rate: -1 is not between 0 and":                 func(c *Config) { c.Rate = -1 },
 		"mode: none is given, there are intx":           func(c *Config) { c.Modes = nil },

@@ -49,6 +49,10 @@ func (t table) readSQL() string {
 
 const pageRows = 1000
 
+// readSettings keep readers to the index, and to one plan: the table is new and has no statistics, from which the server would think
+// it small, plan each read anew, and sort.
+const readSettings = "SET enable_seqscan = off; SET enable_bitmapscan = off; SET plan_cache_mode = force_generic_plan"
+
 // setUp creates the run's table and compares the clocks.
 func (l *load) setUp(ctx context.Context, schema string) error {
 	l.table = table{schema: schema, name: schema + ".rows", srv: l.srv}
