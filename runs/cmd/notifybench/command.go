@@ -66,6 +66,9 @@ type bench func(ctx context.Context, srv *server.Server, head report.Head) (resu
 // measure opens the server, runs the benchmark and reports.
 func (c *common) measure(cmd *cobra.Command, needs server.Needs, run bench) (err error) {
 	ctx := cmd.Context()
+	if c.server.DSN == "" && cmd.Flags().Changed("dsn") { // a variable that was not set: hardly a wish for the embedded server
+		return errors.New("dsn: is empty; leave the flag out to have an embedded server")
+	}
 	head := report.Head{Benchmark: cmd.Name(), Command: commandLine(os.Args), StartedAt: time.Now(), Machine: machine.Describe()}
 	srv, err := server.Open(ctx, c.server, needs)
 	if err != nil {

@@ -38,6 +38,7 @@ func execute(t *testing.T, args ...string) (string, error) {
 func TestErrorsAreOneClearLine(t *testing.T) {
 	for want, args := range map[string][]string{
 		"dsn: cannot parse `nonsense`":                          {"fanout", "--dsn", "nonsense"},
+		"dsn: is empty; leave the flag out":                     {"ceiling", "--dsn", ""},
 		"no connection: ":                                       {"stream", "--dsn", "postgres://127.0.0.1:1/d"},
 		"listeners: 0 is not between 1 and 10000":               {"fanout", "--listeners", "0"},
 		"streams: 5 writers want a stream each, there are 4":    {"stream", "--writers", "5", "--streams", "4"},
