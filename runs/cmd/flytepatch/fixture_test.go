@@ -22,7 +22,11 @@ import (
 // The fixture below testdata/flyte as a git checkout, and what the tests do with it.
 
 const (
-	actionGo     = "runs/repository/impl/action.go"
+	actionGo = "runs/repository/impl/action.go"
+
+	implPackage   = "./runs/repository/impl"
+	enginePackage = "./flytestdlib/pgnotify"
+
 	seriesLength = 4 // commits
 )
 
@@ -121,16 +125,12 @@ func assertUnchanged(t *testing.T, before map[string]string, dir string) {
 	}
 }
 
-// requireSound requires of a checkout as it stands that it is formatted, compiles, vets, and passes the tests of what was
-// changed on PostgreSQL.
-func requireSound(t *testing.T, dir string) {
+// requireSound requires of a checkout as it stands that it is formatted, compiles, vets, and passes the tests of the packages on
+// PostgreSQL.
+func requireSound(t *testing.T, dir string, packages ...string) {
 	t.Helper()
 	require.Empty(t, output(t, dir, nil, "gofmt", "-l", "."), "gofmt")
 	output(t, dir, nil, "go", "vet", "./...")
-	packages := []string{"./runs/..."}
-	if _, err := os.Stat(filepath.Join(dir, "flytestdlib/pgnotify")); err == nil {
-		packages = append(packages, "./flytestdlib/pgnotify/...")
-	}
 	db := dbtest.Config(t).Postgres
 	env := []string{"PGHOST=" + db.Host, "PGPORT=" + strconv.Itoa(db.Port), "PGDATABASE=" + db.DbName}
 	output(t, dir, env, "go", append([]string{"test", "-count=1", "-timeout=5m"}, packages...)...)

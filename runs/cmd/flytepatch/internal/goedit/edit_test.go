@@ -167,7 +167,11 @@ func TestMentions(t *testing.T) {
 	assert.Equal(t, []string{"func newKeeper", "method keeper.loop"}, file.Mentions("keeper", "work"))
 	assert.Equal(t, []string{"func newKeeper"}, file.Mentions("keeper", "loop"), "its own declaration does not count")
 	assert.Empty(t, file.Mentions("", "failed"))
-	assert.Equal(t, []string{"type keeper", "func newKeeper", "method keeper.loop"}, file.Mentions("", "keeper"))
+	assert.Equal(t, []string{"func newKeeper", "method keeper.loop"}, file.Mentions("", "keeper"))
+	constants := parsed(t, "package p\n\nconst (\n\ta = 1\n\tb = a + 1\n)\n\nvar c T[a]\n\ntype T[P d] []e\n")
+	for name, uses := range map[string][]string{"a": {"const a, b", "var c"}, "b": nil, "T": {"var c"}, "d": {"type T"}, "e": {"type T"}} {
+		assert.Equal(t, uses, constants.Mentions("", name), name)
+	}
 	assert.Empty(t, file.Mentions("", "Drain"), "a selected name is no plain identifier")
 }
 

@@ -6,8 +6,8 @@ import (
 )
 
 // Mentions lists the keys of the declarations that use a member of a type, as a selector (x.name) or as a key in a composite
-// literal of the type; the method of that name itself does not count. Without a type it is a package-level name, used as a
-// plain identifier.
+// literal of the type. Without a type it is a package-level name, used as a plain identifier. Its own declaration does not
+// count.
 func (f *File) Mentions(owner, name string) []string {
 	var keys []string
 	for _, decl := range f.syntax.Decls {
@@ -36,6 +36,15 @@ func mentions(in ast.Node, owner, name string) bool {
 					}
 				}
 			}
+		case *ast.ValueSpec: // the names that it declares are no uses
+			for _, value := range node.Values {
+				found = found || mentions(value, owner, name)
+			}
+			found = found || node.Type != nil && mentions(node.Type, owner, name)
+			return false
+		case *ast.TypeSpec:
+			found = found || node.TypeParams != nil && mentions(node.TypeParams, owner, name) || mentions(node.Type, owner, name)
+			return false
 		case *ast.Ident:
 			found = found || owner == "" && node.Name == name
 		}
