@@ -6,7 +6,9 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-func change(payload string, xid uint32) Change { return Change{Channel: "c", Payload: payload, XID: xid} }
+func change(payload string, xid uint32) Change {
+	return Change{Channel: "c", Payload: payload, XID: xid}
+}
 
 func TestSightingsCoverWhatWasCommittedBeforeItsNotificationWasSent(t *testing.T) {
 	s := newSightings(100)
