@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -266,16 +267,17 @@ func TestPumpCloseGivesUpWithItsDeadline(t *testing.T) {
 		for _, payload := range numbered(100) {
 			pump.Add("a", payload)
 		}
-		ended, attempts := make(chan struct{}), 0
+		ended := make(chan struct{})
+		var attempts atomic.Int32
 		go func() {
 			defer close(ended)
 			for channel := range pump.Due() {
-				attempts++
+				attempts.Add(1)
 				pump.Settle(failed(pump.Take(channel), errors.New("refused")))
 			}
 		}()
 		time.Sleep(time.Minute) // rests of 5 s by now
-		start, before := time.Now(), attempts
+		start, before := time.Now(), attempts.Load()
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
 		left, err := pump.Close(ctx)
@@ -284,7 +286,7 @@ func TestPumpCloseGivesUpWithItsDeadline(t *testing.T) {
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.ErrorContains(t, err, "notify pump: 100 notifications not delivered in time")
 		require.ErrorContains(t, err, "channel a: refused")
-		require.GreaterOrEqual(t, attempts-before, 5, "trying until the end")
+		require.GreaterOrEqual(t, attempts.Load()-before, int32(5), "trying until the end")
 		<-ended
 
 		start = time.Now()
