@@ -232,6 +232,14 @@ type replica struct {
 
 func startReplica(t testing.TB, dsn string, th *things, change func(*ListenerConfig, *BacklogConfig)) *replica {
 	t.Helper()
+	r := newReplica(t, dsn, th, change)
+	r.start(t)
+	return r
+}
+
+// newReplica listens, and nobody takes what it hears yet.
+func newReplica(t testing.TB, dsn string, th *things, change func(*ListenerConfig, *BacklogConfig)) *replica {
+	t.Helper()
 	r := &replica{broadcaster: newBroadcaster(), things: th}
 	cfg := ListenerConfig{DSN: dsn, CatchUpInterval: far}
 	if th != nil {
@@ -245,6 +253,10 @@ func startReplica(t testing.TB, dsn string, th *things, change func(*ListenerCon
 	require.NoError(t, err)
 	r.listener, err = NewListener(cfg, backlog)
 	require.NoError(t, err)
+	return r
+}
+
+func (r *replica) start(t testing.TB) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -257,7 +269,6 @@ func startReplica(t testing.TB, dsn string, th *things, change func(*ListenerCon
 		close(r.done)
 		<-ended
 	})
-	return r
 }
 
 func (r *replica) awaitReady(t testing.TB) {
