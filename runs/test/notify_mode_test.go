@@ -52,8 +52,7 @@ func TestSerialIsBoundByTheRoundTrip(t *testing.T) {
 func TestOffSendsNothing(t *testing.T) {
 	s := startService(t, impl.NotifyModeOff, pgproxy.Options{RTT: rtt})
 	took := updateMany(t, s)
-	assert.Zero(t, s.proxy.Stats().Matching("notify-pump"))
-	assert.Zero(t, s.proxy.Stats().Matching("notify-listener").Notifications)
+	assert.Zero(t, s.proxy.Stats().Matching("notify-pump"), "what there is of it, connections included")
 	t.Logf("%d updates answered in %v; serial needs at least %v", actions, took, (actions-256)*rtt)
 }
 
