@@ -169,3 +169,6 @@ func get(t testing.TB, r *actionRepo, id *common.ActionIdentifier) *models.Actio
 	require.NoError(t, err)
 	return action
 }
+
+// newRoot is a run that is not yet created.
+func newRoot(run string) *models.Action { return models.NewActionModel(actionID(run, rootActionName)) }
