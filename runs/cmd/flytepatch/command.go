@@ -94,14 +94,14 @@ func run(ctx context.Context, o options, out io.Writer) (err error) {
 		progress("the series applies to %s", target.Head())
 		return nil
 	}
-	return deliver(ctx, o, worktree, progress)
+	return deliver(ctx, o, source, worktree, progress)
 }
 
 // deliver hands over what was built. The patches come first: they can be taken back when the branch can't be created.
-func deliver(ctx context.Context, o options, worktree *checkout.Worktree, progress func(string, ...any)) error {
+func deliver(ctx context.Context, o options, source series.Source, worktree *checkout.Worktree, progress func(string, ...any)) error {
 	var written []string
 	if o.out != "" {
-		cover, err := series.Cover()
+		cover, err := series.Cover(source)
 		if err != nil {
 			return err
 		}

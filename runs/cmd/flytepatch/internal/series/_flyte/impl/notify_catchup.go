@@ -23,7 +23,7 @@ const (
 // wrote the row; by it the listener knows what was heard of already.
 const (
 	changedActionsSQL = `
-SELECT updated_at, project, domain, run_name, name, xmin::text::bigint
+SELECT updated_at, project, domain, run_name, name, xmin::text::bigint, parent_action_name IS NULL
 FROM actions
 WHERE (updated_at, project, domain, run_name, name) > ($1, $2, $3, $4, $5)
 ORDER BY updated_at, project, domain, run_name, name
@@ -32,7 +32,7 @@ LIMIT $6`
 	// An action counts once for all events of one stamp. Where they are of several transactions (0), it is told again in any case.
 	newEventsSQL = `
 SELECT created_at, project, domain, run_name, name,
-	CASE WHEN min(xmin::text::bigint) = max(xmin::text::bigint) THEN min(xmin::text::bigint) ELSE 0 END
+	CASE WHEN min(xmin::text::bigint) = max(xmin::text::bigint) THEN min(xmin::text::bigint) ELSE 0 END, false
 FROM action_events
 WHERE (created_at, project, domain, run_name, name) > ($1, $2, $3, $4, $5)
 GROUP BY created_at, project, domain, run_name, name
@@ -91,13 +91,14 @@ func readChanges(ctx context.Context, db *sql.DB, from catchUpPosition) (changes
 	last = from
 	for rows.Next() {
 		var xid int64
-		if err := rows.Scan(&last.At, &last.Project, &last.Domain, &last.RunName, &last.Name, &xid); err != nil {
+		var isRun bool
+		if err := rows.Scan(&last.At, &last.Project, &last.Domain, &last.RunName, &last.Name, &xid, &isRun); err != nil {
 			return nil, from, false, fmt.Errorf("read what changed: %w", err)
 		}
 		count++
 		run := fmt.Sprintf("%s/%s/%s", last.Project, last.Domain, last.RunName)
 		changes = append(changes, pgnotify.Change{Channel: notifyChannelActions, Payload: run + "/" + last.Name, XID: uint32(xid)})
-		if last.Name == notifyRootAction && !from.Events {
+		if isRun {
 			changes = append(changes, pgnotify.Change{Channel: notifyChannelRuns, Payload: run, XID: uint32(xid)})
 		}
 	}
