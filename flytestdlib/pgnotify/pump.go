@@ -12,8 +12,13 @@ import (
 	"github.com/flyteorg/flyte/v2/flytestdlib/logger"
 )
 
-// closeTimeout bounds a Close whose context has no deadline.
-const closeTimeout = 10 * time.Second
+const (
+	// closeTimeout bounds a Close whose context has no deadline.
+	closeTimeout = 10 * time.Second
+
+	// closingRest is the longest rest after Close: a server that comes back just before the deadline is to be noticed.
+	closingRest = 250 * time.Millisecond
+)
 
 // Pump decides what is to be sent next: it holds a Pending set per channel, takes the channels in turn so that a busy or
 // failing one does not starve the others, lets a channel rest after a failure, and brings everything to an end on Close.
@@ -216,6 +221,9 @@ func (p *Pump) settled(c *pumpChannel, o Outcome, now time.Time) (say func()) {
 		c.backoff.reset() // part of it went well: the server is there
 	}
 	rest := c.backoff.next()
+	if p.closed {
+		rest = min(rest, closingRest)
+	}
 	c.retryAt, c.lastErr = now.Add(rest), o.Err
 	tell := c.outage.failed(now)
 	failures, lasted, untold := c.outage.failures, now.Sub(c.outage.since), 0
