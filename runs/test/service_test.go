@@ -44,7 +44,7 @@ func startServiceAt(t *testing.T, address string, mode impl.NotifyMode, network 
 	proxy := startProxy(t, db, network)
 
 	cfg := config.Default()
-	cfg.Server.Address, cfg.Server.MetricsAddress = address, ""
+	cfg.Server.Address, cfg.Server.MetricsAddress = address, address // one port for both
 	cfg.Database.DbConfig = behind(t, proxy, db)
 	cfg.Runs.Notify.Mode = mode
 
