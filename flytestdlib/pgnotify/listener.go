@@ -117,6 +117,7 @@ type Listener struct {
 	backlog *Backlog
 	seen    *sightings
 	sweeper *sweeper // nil without CatchUp
+	again   again
 
 	cancel context.CancelFunc
 	ended  map[string]chan struct{} // what runs → closed when it has ended
@@ -233,6 +234,7 @@ func (l *Listener) Close(ctx context.Context) error {
 	l.closed, l.up, l.pid, l.lastErr = true, false, 0, ErrListenerClosed
 	l.mu.Unlock()
 	l.cancel()
+	l.again.close()
 
 	var left []string
 	for name, ended := range l.ended {

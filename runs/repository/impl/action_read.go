@@ -3,8 +3,10 @@ package impl
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"gorm.io/gorm"
 
 	"github.com/flyteorg/flyte/v2/gen/go/flyteidl2/common"
@@ -25,6 +27,10 @@ func (r *actionRepo) GetRun(ctx context.Context, runID *common.RunIdentifier) (*
 	}
 	switch {
 	case err != nil:
+		if ctx.Err() == nil {
+			// WatchAllRunUpdates goes on after a failed read, and would show what is over until the run changes once more.
+			r.listener.TellAgain(runUpdatesChannel, runKey(runID))
+		}
 		return nil, fmt.Errorf("read run %s: %w", runKey(runID), err)
 	case run == nil:
 		return nil, runNotFound(runID)
@@ -96,16 +102,38 @@ func actionKeyArgs(id *common.ActionIdentifier) []any {
 	return []any{run.GetProject(), run.GetDomain(), run.GetName(), id.GetName()}
 }
 
-// takeOne reads at most one row; none is nil without an error, which spares the log gorm's complaint about it.
+// takeOne reads at most one row; none is nil without an error, which spares the log gorm's complaint about it. A prepared statement that a
+// migration has made unusable is prepared anew: on the same connection, since each of the pool has its own.
 func takeOne[T any](tx *gorm.DB) (*T, error) {
+	tx = tx.Session(&gorm.Session{})
 	var rows []*T
-	if err := tx.Limit(1).Find(&rows).Error; err != nil {
+	read := func(tx *gorm.DB) error {
+		rows = nil
+		return tx.Limit(1).Find(&rows).Error
+	}
+	err := read(tx)
+	if isStalePlan(err) {
+		err = tx.Connection(func(pinned *gorm.DB) error {
+			if err := read(pinned.Session(&gorm.Session{})); !isStalePlan(err) {
+				return err
+			}
+			return read(pinned.Session(&gorm.Session{}))
+		})
+	}
+	if err != nil {
 		return nil, err
 	}
 	if len(rows) == 0 {
 		return nil, nil
 	}
 	return rows[0], nil
+}
+
+// isStalePlan tells whether a prepared statement no longer fits its tables ("cached plan must not change result type") or is gone. pgx
+// forgets it then, and prepares it anew when it is next used on that connection.
+func isStalePlan(err error) bool {
+	var refused *pgconn.PgError
+	return errors.As(err, &refused) && (refused.Code == "0A000" || refused.Code == "26000")
 }
 
 func runNotFound(id *common.RunIdentifier) error {

@@ -1,0 +1,42 @@
+package pgnotify
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestTellAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		backlog, err := NewBacklog(BacklogConfig{}, newBroadcaster().subscribers())
+		require.NoError(t, err)
+		l := &Listener{backlog: backlog}
+		arrived := func() uint64 { return backlog.Stats().Arrived }
+
+		for range 100 {
+			l.TellAgain(thingChannel, "a")
+		}
+		l.TellAgain(groupChannel, "a")
+		time.Sleep(againPause - 1)
+		synctest.Wait()
+		assert.Zero(t, arrived())
+		time.Sleep(1)
+		synctest.Wait()
+		assert.EqualValues(t, 2, arrived())
+
+		l.TellAgain(thingChannel, "a")
+		time.Sleep(againPause)
+		synctest.Wait()
+		assert.EqualValues(t, 3, arrived(), "when it has been told, it may be asked for again")
+
+		l.TellAgain(thingChannel, "b")
+		l.again.close()
+		l.TellAgain(thingChannel, "c")
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		assert.EqualValues(t, 3, arrived())
+	})
+}
