@@ -60,6 +60,7 @@ type actionRepo struct {
 	mu                sync.RWMutex
 	runSubscribers    map[chan string]bool
 	actionSubscribers map[chan string]bool
+	skips             skips
 
 	done          chan struct{} // closed by Close
 	fanoutStopped chan struct{} // closed when processNotifications has ended for good
@@ -284,7 +285,7 @@ func (r *actionRepo) offer(ctx context.Context, subscribers map[chan string]bool
 		select {
 		case subscriber <- payload:
 		default:
-			logger.Warnf(ctx, "a subscriber of %s is full, skipping %q for it", channel, payload)
+			r.skips.say(ctx, channel, payload, time.Now())
 		}
 	}
 }
