@@ -46,15 +46,15 @@ browser-check: ## Test the status page in a headless Chromium or Chrome, which m
 	go run ./flytestdlib/database/cmd/withpostgres -- go test -race -timeout 15m -tags browser -run StatusPage $(TESTFLAGS) ./runs/test
 
 .PHONY: monitoring-check
-monitoring-check: ## Test the alert rules in docs/monitoring with promtool, which must be installed
+monitoring-check: ## Test the alert rules and the dashboard with promtool, which must be installed
 	@command -v promtool >/dev/null || { echo "install promtool: apt-get install --no-install-recommends prometheus, without its service" >&2; exit 1; }
-	cd docs/monitoring && promtool check rules alerts.yaml && promtool test rules tests/*.yaml
+	go run ./flytestdlib/database/cmd/withpostgres -- go test -tags promtool ./docs/monitoring
 
 .PHONY: lint
 lint: ## Check formatting, go vet, staticcheck
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "gofmt would change:" $$unformatted >&2; exit 1; }
-	go vet -tags browser ./...
-	go run $(STATICCHECK) -tags browser ./...
+	go vet -tags browser,promtool ./...
+	go run $(STATICCHECK) -tags browser,promtool ./...
 	go -C flyteidl2/protogen vet ./...
 
 .PHONY: generate
