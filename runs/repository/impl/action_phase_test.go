@@ -41,9 +41,9 @@ func TestUpdateActionPhaseMovesForwardOnly(t *testing.T) {
 		3:  "...xxxxxxxx",
 		4:  "....xxxxxxx",
 		5:  ".....xxxxxx",
-		6:  "xxxxxxxxxxx", // FAILED: a retry may begin anywhere
+		6:  ".xxxxxxxxxx", // FAILED: a retry may begin anywhere, but in no phase at all
 		7:  ".......xxxx",
-		8:  "xxxxxxxxxxx", // TIMED_OUT: likewise
+		8:  ".xxxxxxxxxx", // TIMED_OUT: likewise
 		9:  ".....xxxxxx", // PAUSED: on to whatever ends it
 		10: "..........x",
 	}

@@ -32,10 +32,10 @@ UPDATE actions SET
 	duration_ms = %[3]s,
 	updated_at = clock_timestamp()
 WHERE project = @project AND domain = @domain AND run_name = @runName AND name = @name
-	AND (phase <= @phase OR phase IN (%[4]s) OR (phase = %[5]d AND @ends))`,
+	AND (phase <= @phase OR (phase IN (%[4]s) AND @phase > %[6]d) OR (phase = %[5]d AND @ends))`,
 	createdExpr, endedExpr, millisecondsBetween(createdExpr, endedExpr),
 	phaseNumbers(common.ActionPhase_ACTION_PHASE_FAILED, common.ActionPhase_ACTION_PHASE_TIMED_OUT),
-	common.ActionPhase_ACTION_PHASE_PAUSED)
+	common.ActionPhase_ACTION_PHASE_PAUSED, common.ActionPhase_ACTION_PHASE_UNSPECIFIED)
 
 const (
 	createdExpr = `LEAST(created_at, CAST(@startTime AS timestamptz))`
