@@ -57,7 +57,8 @@ func (r *actionRepo) abort(ctx context.Context, id *common.ActionIdentifier, rea
 	if err != nil || rows == 0 {
 		return false, err
 	}
-	logger.Infof(ctx, "action %s aborted by %q: %q", actionKey(id), subjectOf(by), reason)
+	// Both are the client's words, of any length; the table has the reason in full.
+	logger.Infof(ctx, "action %s aborted by %.200q: %.200q", actionKey(id), subjectOf(by), reason)
 	return true, nil
 }
 

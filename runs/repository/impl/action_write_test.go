@@ -3,6 +3,7 @@ package impl
 import (
 	"database/sql"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -151,6 +152,19 @@ func TestAbort(t *testing.T) {
 	// Not even a retry can take an aborted action up again.
 	updatePhase(t, r, child, running)
 	assert.EqualValues(t, aborted, get(t, r, child).Phase)
+}
+
+// A client can fill a request, but not the log.
+func TestAbortKeepsALongReasonOutOfTheLog(t *testing.T) {
+	r := newTestRepo(t)
+	log := logged(t)
+	id := actionID("run", rootActionName)
+	create(t, r, id)
+	reason := "begin\n" + strings.Repeat("x", 100_000)
+	require.NoError(t, r.AbortAction(t.Context(), id, reason, nil))
+	assert.Equal(t, reason, get(t, r, id).AbortReason.String)
+	assert.Contains(t, log(), "aborted by")
+	assert.Less(t, len(log()), 10_000)
 }
 
 func TestAbortOfWhatHasEnded(t *testing.T) {
