@@ -112,8 +112,8 @@ func TestTokensAreGoodForTheirListOnly(t *testing.T) {
 	}
 	byNumber := tokenOf(&workflow.ListActionsRequest{RunId: runID("run"), Request: &common.ListRequest{Limit: 1}})
 	byRow := tokenOf(&workflow.ListActionsRequest{RunId: runID("run"), Request: &common.ListRequest{Limit: 1, SortByFields: keyset}})
-	forge := func(change func(*pageToken)) string {
-		plain, err := base64.RawURLEncoding.DecodeString(byNumber)
+	forgeFrom := func(text string, change func(*pageToken)) string {
+		plain, err := base64.RawURLEncoding.DecodeString(text)
 		require.NoError(t, err)
 		var list string
 		_, rest, _ := strings.Cut(string(plain), `"list":"`)
@@ -122,6 +122,7 @@ func TestTokensAreGoodForTheirListOnly(t *testing.T) {
 		change(&token)
 		return token.encode()
 	}
+	forge := func(change func(*pageToken)) string { return forgeFrom(byNumber, change) }
 
 	for name, request := range map[string]*workflow.ListActionsRequest{
 		"of another order":  {RunId: runID("run"), Request: &common.ListRequest{Token: byRow}},
@@ -135,6 +136,9 @@ func TestTokensAreGoodForTheirListOnly(t *testing.T) {
 		"half a row":        {RunId: runID("run"), Request: &common.ListRequest{Token: forge(func(t *pageToken) { t.Name = "a" })}},
 		"a row where rows do not count": {RunId: runID("run"), Request: &common.ListRequest{Token: forge(func(t *pageToken) {
 			t.Name, t.CreatedAt = "a", &testTime
+		})}},
+		"after a row and a number of rows": {RunId: runID("run"), Request: &common.ListRequest{SortByFields: keyset, Token: forgeFrom(byRow, func(t *pageToken) {
+			t.Name, t.CreatedAt, t.Offset = "a", &testTime, 1
 		})}},
 	} {
 		_, err := server.runs().ListActions(t.Context(), connect.NewRequest(request))

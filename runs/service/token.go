@@ -31,6 +31,12 @@ func (t pageToken) encode() string {
 	return base64.RawURLEncoding.EncodeToString(text)
 }
 
+// wellFormed tells whether encode could have made the token: it leads past a number of rows or past one row, not both.
+func (t pageToken) wellFormed() bool {
+	afterRow := t.CreatedAt != nil
+	return t.Offset >= 0 && afterRow == (t.Name != "") && !(afterRow && t.Offset > 0)
+}
+
 // decodePageToken takes a token that encode made for the list with this digest, or an empty one for the first page.
 func decodePageToken(text, list string) (pageToken, error) {
 	if text == "" {
@@ -44,7 +50,7 @@ func decodePageToken(text, list string) (pageToken, error) {
 	if err == nil {
 		err = json.Unmarshal(plain, &token)
 	}
-	if err != nil || token.Offset < 0 || (token.CreatedAt == nil) != (token.Name == "") {
+	if err != nil || !token.wellFormed() {
 		return pageToken{}, invalidArgument("request.token: not one that this service gave out")
 	}
 	if token.List != list {
