@@ -349,6 +349,7 @@ func TestRecordActionRefusesWhatIsNoAction(t *testing.T) {
 		"spec":                    func(r *workflow.RecordActionRequest) { r.Spec = nil },
 		"group":                   func(r *workflow.RecordActionRequest) { r.Group = "a\x00" },
 		"subject":                 func(r *workflow.RecordActionRequest) { r.Subject = "a\x00" },
+		"subject: must be":        func(r *workflow.RecordActionRequest) { r.Subject = strings.Repeat("é", 513) },
 		"recovered_from.name":     func(r *workflow.RecordActionRequest) { r.RecoveredFrom = actionID("run", "a/b") },
 		"parent: the root action": func(r *workflow.RecordActionRequest) { r.ActionId.Name, r.Parent = "a0", "a1" },
 		"its own parent":          func(r *workflow.RecordActionRequest) { r.Parent = r.ActionId.Name },

@@ -31,7 +31,7 @@ type RecordActionRequest struct {
 	Parent string `protobuf:"bytes,4,opt,name=parent,proto3" json:"parent,omitempty"`
 	// Actions of one group are shown together.
 	Group string `protobuf:"bytes,5,opt,name=group,proto3" json:"group,omitempty"`
-	// Who started the run, as the identity provider names them.
+	// Who started the run, as the identity provider names them. The bound is below what an index of PostgreSQL takes.
 	Subject string `protobuf:"bytes,6,opt,name=subject,proto3" json:"subject,omitempty"`
 	// Where the inputs are stored.
 	InputUri string `protobuf:"bytes,7,opt,name=input_uri,json=inputUri,proto3" json:"input_uri,omitempty"`
@@ -841,13 +841,13 @@ var File_flyteidl2_workflow_internal_run_service_proto protoreflect.FileDescript
 
 const file_flyteidl2_workflow_internal_run_service_proto_rawDesc = "" +
 	"\n" +
-	"-flyteidl2/workflow/internal_run_service.proto\x12\x12flyteidl2.workflow\x1a\x1bbuf/validate/validate.proto\x1a!flyteidl2/common/identifier.proto\x1a\x1fflyteidl2/common/identity.proto\x1a'flyteidl2/workflow/run_definition.proto\x1a\x17google/rpc/status.proto\"\x8f\x04\n" +
+	"-flyteidl2/workflow/internal_run_service.proto\x12\x12flyteidl2.workflow\x1a\x1bbuf/validate/validate.proto\x1a!flyteidl2/common/identifier.proto\x1a\x1fflyteidl2/common/identity.proto\x1a'flyteidl2/workflow/run_definition.proto\x1a\x17google/rpc/status.proto\"\x92\x04\n" +
 	"\x13RecordActionRequest\x12G\n" +
 	"\taction_id\x18\x01 \x01(\v2\".flyteidl2.common.ActionIdentifierB\x06\xbaH\x03\xc8\x01\x01R\bactionId\x12.\n" +
 	"\x06parent\x18\x04 \x01(\tB\x16\xbaH\x13r\x11\x18\x1e2\r^[^/\\p{Cc}]*$R\x06parent\x12'\n" +
 	"\x05group\x18\x05 \x01(\tB\x11\xbaH\x0er\f2\n" +
-	"^[^\\x00]*$R\x05group\x12+\n" +
-	"\asubject\x18\x06 \x01(\tB\x11\xbaH\x0er\f2\n" +
+	"^[^\\x00]*$R\x05group\x12.\n" +
+	"\asubject\x18\x06 \x01(\tB\x14\xbaH\x11r\x0f(\x80\b2\n" +
 	"^[^\\x00]*$R\asubject\x12\x1b\n" +
 	"\tinput_uri\x18\a \x01(\tR\binputUri\x124\n" +
 	"\x04task\x18\n" +
