@@ -4,11 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -173,17 +170,8 @@ func TestIdleSessionTimeout(t *testing.T) {
 // The address leads to a standby (25006), later to a server that takes writes; connections to the standby stay possible all the while. Only who
 // lets go of the working connection to the wrong server gets to the right one.
 func TestFailoverBehindTheSameAddress(t *testing.T) {
-	standby, primary := dbtest.StartServer(t), dbtest.StartServer(t)
-	directory := query[string](t, admin(t, standby.DSN()), "SHOW data_directory")
-	standby.Stop(dbtest.Fast)
-	owner, err := os.Stat(directory)
-	require.NoError(t, err)
-	signal := filepath.Join(directory, "standby.signal")
-	require.NoError(t, os.WriteFile(signal, nil, 0o600))
-	stat := owner.Sys().(*syscall.Stat_t)
-	require.NoError(t, os.Chown(signal, int(stat.Uid), int(stat.Gid)))
-	standby.Start()
-
+	primary := dbtest.StartServer(t)
+	standby := primary.Standby(t)
 	address := func(s *dbtest.Server) string { return fmt.Sprintf("127.0.0.1:%d", s.Port()) }
 	proxy, through := proxyTo(t, standby.DSN(), pgproxy.Options{})
 	proxy.SetUpstream(address(standby))
@@ -199,13 +187,17 @@ func TestFailoverBehindTheSameAddress(t *testing.T) {
 	ears.awaits("c", payloads...)
 	require.EqualValues(t, 1500, r.settled("c").Delivered)
 
-	// And back: the primary turns into a standby under the pinned connection's feet is a cut, then a refusal.
+	// And once more, the other way round: the primary is gone, and the standby is promoted only after a while.
+	primary.Stop(dbtest.Fast)
 	proxy.SetUpstream(address(standby))
-	proxy.CutAll()
-	r.addAll("c", prefixed("y", 10))
-	require.Eventually(t, func() bool { return r.pump.Stats("c").Failures > 1 }, soon, look)
-	proxy.SetUpstream(address(primary))
-	ears.awaits("c", prefixed("y", 10)...)
+	later := prefixed("y", 10)
+	r.addAll("c", later)
+	require.Eventually(t, func() bool { return classify(r.pump.Stats("c").LastErr) == ReasonReadOnly }, soon, look)
+	require.NoError(t, proxy.Refuse(true)) // until somebody listens, which a standby does not offer
+	standby.Promote()
+	ears = listen(t, standby.DSN(), "c")
+	require.NoError(t, proxy.Refuse(false))
+	ears.awaits("c", later...)
 	r.provesItWorks(ears, "c")
 }
 
