@@ -2,6 +2,7 @@ package impl
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -35,7 +36,7 @@ const (
 	rtt = 4 * time.Millisecond
 	// settleLimit is how long after the last write a watcher may show something else, on this machine. Undisturbed it is well within a second; how much, the
 	// tests log.
-	settleLimit = 15 * time.Second
+	settleLimit = 30 * time.Second
 )
 
 // quiet keeps the log out of a test in which thousands of lines are to be expected: a skipped subscriber is a warning each time.
@@ -167,7 +168,7 @@ func (g *gallery) count() (finished int, last time.Time) {
 	return g.finished, g.last
 }
 
-// finishAll takes every action of every run through its phases, by as many writers as there are in all, in random order. It returns when the
+// finishAll takes every action of every run through its phases, each reported by an event and a status, by as many writers as there are in all, in random order. It returns when the
 // last write is done. A write that fails is repeated.
 func finishAll(t testing.TB, r *actionRepo, runs, actions int) (updates int64, end time.Time) {
 	t.Helper()
@@ -183,8 +184,12 @@ func finishAll(t testing.TB, r *actionRepo, runs, actions int) (updates int64, e
 					return
 				}
 				id := actionID(fmt.Sprint("run", order[i]%runs), fmt.Sprint("a", order[i]/runs))
-				for _, phase := range []common.ActionPhase{2, running, succeeded} {
-					for r.UpdateActionPhase(context.Background(), id, phase, 1, 0, nil, nil) != nil {
+				for _, phase := range []common.ActionPhase{initializing, running, succeeded} {
+					write := func() error {
+						err := r.InsertEvents(context.Background(), []*models.ActionEvent{newEvent(t, id, 1, phase, 0)})
+						return errors.Join(err, r.UpdateActionPhase(context.Background(), id, phase, 1, 0, nil, nil))
+					}
+					for write() != nil {
 						if time.Now().After(deadline) {
 							assert.Fail(t, "writing takes for ever")
 							return
@@ -211,6 +216,8 @@ func settled(t testing.TB, galleries map[*gallery]int, end time.Time) (after tim
 	}
 	return after
 }
+
+const initializing = common.ActionPhase_ACTION_PHASE_INITIALIZING
 
 const loadRuns, loadActions, loadSingles = 5, 2000, 50
 
