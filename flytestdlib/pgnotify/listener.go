@@ -106,7 +106,7 @@ const seenLimit = 1 << 18
 //	                                                └───────────────────────────┘
 //	                               └► catch-up, beside the waiting ─► ready
 //
-// The pause starts over at 50 ms when a connection has lasted as long as the pause before it. The goroutine that reads the connection waits for
+// The pause starts over at 50 ms when a connection has listened for that long. The goroutine that reads the connection waits for
 // nothing else, ever: the server keeps a notification until the slowest listener of the cluster has read it.
 type Listener struct {
 	// Notify is the Backlog's. It is never closed, and no nil is sent on it.

@@ -16,21 +16,24 @@ import (
 // stepLines is how many attempts of an outage get a line each: until the pauses are at their longest.
 const stepLines = 8
 
+// healthySpell is how long a connection has to listen for the next pause to be a shortest one again. A server that ends each after just this
+// time is bothered about eight times a second.
+const healthySpell = backoffMin
+
 // run keeps a connection until ctx ends.
 func (l *Listener) run(ctx context.Context) {
 	backoff := newBackoff()
-	var pause time.Duration
 	for ctx.Err() == nil {
 		lasted, err := l.listen(ctx)
 		if ctx.Err() != nil {
 			return
 		}
-		// A connection that lasted longer than the pause before it was worth the pause: however often connections are
-		// killed, a listener that spends at most half of its time on pauses need not make them longer.
-		if lasted > pause {
+		// Longer pauses are for a server that cannot be listened on. One that can, and whose connections are killed again and again,
+		// is not helped by them; its watchers would wait for their end.
+		if lasted >= healthySpell {
 			backoff.reset()
 		}
-		pause = backoff.next()
+		pause := backoff.next()
 		l.down(err, pause)
 		select {
 		case <-time.After(pause):
