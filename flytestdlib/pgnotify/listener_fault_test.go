@@ -199,8 +199,8 @@ func retryWrite(t testing.TB, th *things, key string, value int) (err error) {
 // A standby can be connected to and cannot be listened on. After the failover the same address leads to a server that can.
 func TestListenerFollowsAFailover(t *testing.T) {
 	primary := dbtest.StartServer(t)
-	th := newThings(t, primary.DSN())
 	standby := primary.Standby(t)
+	th := newThings(t, primary.DSN())
 	proxy := startProxy(t, primary.DSN(), pgproxy.Options{})
 	throughProxy := newThings(t, proxy.DSN(primary.DSN()))
 	r := startReplica(t, proxy.DSN(primary.DSN()), throughProxy, nil)
