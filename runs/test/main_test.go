@@ -8,4 +8,9 @@ import (
 	"github.com/flyteorg/flyte/v2/flytestdlib/database/dbtest"
 )
 
-func TestMain(m *testing.M) { dbtest.Main(m) }
+func TestMain(m *testing.M) {
+	if serveInstead() {
+		return
+	}
+	dbtest.Main(m)
+}
