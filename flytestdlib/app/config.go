@@ -16,9 +16,11 @@ type Config struct {
 
 	// MaxHeaderBytes bounds what a client can make the process hold before its request is looked at.
 	MaxHeaderBytes int `yaml:"maxHeaderBytes" desc:"largest request header (bytes, at least 4096)"`
-	// ReadHeaderTimeout ends connections that send their header a byte at a time. Bodies have no such bound, since a stream's
-	// body is as long as its client likes.
+	// ReadHeaderTimeout ends connections that send their header a byte at a time.
 	ReadHeaderTimeout time.Duration `yaml:"readHeaderTimeout" desc:"longest time in which a request's header must arrive (duration)"`
+	// ReadBodyTimeout does the same for bodies. A handler whose client sends for as long as it likes takes the bound away by
+	// http.ResponseController.SetReadDeadline, with the zero time.
+	ReadBodyTimeout time.Duration `yaml:"readBodyTimeout" desc:"longest time in which a request's body must arrive, unless it is a client's stream (duration)"`
 	// IdleTimeout closes connections that wait for a next request.
 	IdleTimeout time.Duration `yaml:"idleTimeout" desc:"age at which a connection without a request is closed (duration)"`
 	// KeepAlive finds out that the client of a quiet stream is gone: such streams say nothing for hours and are as good as
@@ -43,6 +45,7 @@ func DefaultConfig() Config {
 		MetricsAddress:          "127.0.0.1:10254",
 		MaxHeaderBytes:          64 << 10,
 		ReadHeaderTimeout:       10 * time.Second,
+		ReadBodyTimeout:         time.Minute,
 		IdleTimeout:             2 * time.Minute,
 		KeepAlive:               15 * time.Second,
 		MaxStreamsPerConnection: 10_000,
@@ -72,7 +75,8 @@ func (c Config) Validate() error {
 		name  string
 		value time.Duration
 	}{
-		{"readHeaderTimeout", c.ReadHeaderTimeout}, {"idleTimeout", c.IdleTimeout}, {"keepAlive", c.KeepAlive}, {"checkTimeout", c.CheckTimeout},
+		{"readHeaderTimeout", c.ReadHeaderTimeout}, {"readBodyTimeout", c.ReadBodyTimeout}, {"idleTimeout", c.IdleTimeout},
+		{"keepAlive", c.KeepAlive}, {"checkTimeout", c.CheckTimeout},
 		{"drainTimeout", c.DrainTimeout}, {"stopTimeout", c.StopTimeout}, {"closeTimeout", c.CloseTimeout},
 	} {
 		if d.value <= 0 {

@@ -45,7 +45,7 @@ func (a *App) newServer(h http.Handler) *http.Server {
 	protocols.SetUnencryptedHTTP2(true)
 
 	return &http.Server{
-		Handler:           h,
+		Handler:           bodyWithin(a.cfg.ReadBodyTimeout, h),
 		Protocols:         &protocols,
 		MaxHeaderBytes:    a.cfg.MaxHeaderBytes,
 		ReadHeaderTimeout: a.cfg.ReadHeaderTimeout,

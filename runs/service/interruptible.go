@@ -15,6 +15,8 @@ func interruptible(
 		control := http.NewResponseController(w)
 		var watchers sync.WaitGroup
 		if takesStream(r.URL.Path) {
+			// Such a body takes as long as its client likes; whoever serves this handler may have given it a bound.
+			_ = control.SetReadDeadline(time.Time{})
 			ended := make(chan struct{})
 			watchers.Go(func() {
 				select {
