@@ -44,7 +44,7 @@ func connectError(ctx context.Context, procedure string, err error) *connect.Err
 		logger.Errorf(ctx, "%s: %v", procedure, err)
 		return connect.NewError(code, errors.New("internal error"))
 	case connect.CodeUnavailable:
-		logger.Warnf(ctx, "%s: %v", procedure, err)
+		outages.say(ctx, procedure, err, time.Now())
 		if slow, ok := errors.AsType[*slowError](context.Cause(ctx)); ok {
 			return connect.NewError(code, slow)
 		}
@@ -127,7 +127,13 @@ func isConnectionLoss(err error) bool {
 // causeOr returns the error of work that was bounded by ctx, still within that bound; past it, the bound's own error, whose code is
 // no longer to be told once the stream's context, which goes on, is asked.
 func causeOr(ctx context.Context, err error) error {
-	if slow, ok := errors.AsType[*slowError](context.Cause(ctx)); ok && err != nil {
+	if err == nil {
+		return nil
+	}
+	if drained, ok := errors.AsType[*connect.Error](context.Cause(ctx)); ok {
+		return drained
+	}
+	if slow, ok := errors.AsType[*slowError](context.Cause(ctx)); ok {
 		return connect.NewError(connect.CodeUnavailable, slow)
 	}
 	return err

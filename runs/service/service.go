@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"sync"
 
 	"connectrpc.com/connect"
 	"go.opentelemetry.io/otel/metric"
@@ -31,9 +30,10 @@ type backend struct {
 	repo interfaces.ActionRepo
 	cfg  Config
 
-	drainOnce sync.Once
-	// drained is closed when streams are to end.
-	drained chan struct{}
+	// serving ends when streams are to end; drained is its Done.
+	serving context.Context
+	drain   context.CancelFunc
+	drained <-chan struct{}
 }
 
 // errDraining ends streams at shutdown. Clients take unavailable as a reason to try again, elsewhere.
@@ -47,7 +47,8 @@ func New(cfg Config, repo interfaces.ActionRepo, meters metric.MeterProvider) (*
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("service config: %w", err)
 	}
-	b := &backend{repo: repo, cfg: cfg, drained: make(chan struct{})}
+	serving, drain := context.WithCancel(context.Background())
+	b := &backend{repo: repo, cfg: cfg, serving: serving, drain: drain, drained: serving.Done()}
 	options := handlerOptions(cfg, meters)
 	s := &Service{backend: b}
 	s.mount(workflowconnect.NewEventsProxyServiceHandler(&eventsProxyService{b}, options...))
@@ -69,18 +70,22 @@ func (s *Service) Mounts() []Mount { return s.mounts }
 
 // Drain ends all streams, present and future, with unavailable, so that clients move on to another replica. Other RPCs are still
 // answered. Call it before shutting down the HTTP server, which waits for streams to end.
-func (s *Service) Drain() { s.drainOnce.Do(func() { close(s.drained) }) }
+func (s *Service) Drain() { s.drain() }
 
 // bounded returns a context for one piece of work within a stream, which as a whole has no deadline.
 func (b *backend) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, b.cfg.RequestTimeout, errSlow(b.cfg.RequestTimeout))
 }
 
-func (b *backend) isDrained() bool {
-	select {
-	case <-b.drained:
-		return true
-	default:
-		return false
+// reading returns a context like bounded, for what a watch reads. It ends with the drain too: the first look alone may go through many pages.
+func (b *backend) reading(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, over := b.bounded(ctx)
+	ctx, cutOff := context.WithCancelCause(ctx)
+	goOn := context.AfterFunc(b.serving, func() { cutOff(errDraining()) })
+	return ctx, func() {
+		goOn()
+		over()
 	}
 }
+
+func (b *backend) isDrained() bool { return b.serving.Err() != nil }

@@ -65,6 +65,9 @@ func (s *runService) eachPage(ctx context.Context, run *common.RunIdentifier, sh
 		SortParameters: interfaces.KeysetOrder(),
 	}
 	for first := true; ; first = false {
+		if s.isDrained() {
+			return errDraining()
+		}
 		rows, err := s.readPage(ctx, input)
 		if err != nil {
 			return err
@@ -82,14 +85,14 @@ func (s *runService) eachPage(ctx context.Context, run *common.RunIdentifier, sh
 }
 
 func (s *runService) readPage(ctx context.Context, input interfaces.ListResourceInput) ([]*models.Action, error) {
-	ctx, cancel := s.bounded(ctx)
+	ctx, cancel := s.reading(ctx)
 	defer cancel()
 	rows, err := s.repo.ListActions(ctx, input)
 	return rows, causeOr(ctx, err)
 }
 
 func (s *runService) apply(ctx context.Context, view *runView, rows []*models.Action) ([]*workflow.EnrichedAction, error) {
-	ctx, cancel := s.bounded(ctx)
+	ctx, cancel := s.reading(ctx)
 	defer cancel()
 	actions, err := view.apply(ctx, rows)
 	return actions, causeOr(ctx, err)

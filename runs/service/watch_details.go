@@ -112,14 +112,14 @@ func overAfter(details *workflow.ActionDetails) <-chan time.Time {
 }
 
 func (b *backend) readRunDetails(ctx context.Context, id *common.RunIdentifier) (*workflow.RunDetails, error) {
-	ctx, cancel := b.bounded(ctx)
+	ctx, cancel := b.reading(ctx)
 	defer cancel()
 	details, err := b.runDetails(ctx, id)
 	return details, causeOr(ctx, err)
 }
 
 func (b *backend) readActionDetails(ctx context.Context, id *common.ActionIdentifier) (*workflow.ActionDetails, error) {
-	ctx, cancel := b.bounded(ctx)
+	ctx, cancel := b.reading(ctx)
 	defer cancel()
 	details, err := b.actionDetails(ctx, id)
 	return details, causeOr(ctx, err)

@@ -38,6 +38,9 @@ func (s *runService) WatchRuns(
 		}
 	}
 	for page := range slices.Chunk(rows, maxBatch) {
+		if s.isDrained() {
+			return errDraining()
+		}
 		if err := stream.Send(runsMessage(scope, page)); err != nil {
 			return err
 		}
@@ -59,7 +62,7 @@ func (s *runService) WatchRuns(
 
 // firstRuns reads what a watch shows first, newest first.
 func (s *runService) firstRuns(ctx context.Context, scope runScope) ([]*models.Run, error) {
-	ctx, cancel := s.bounded(ctx)
+	ctx, cancel := s.reading(ctx)
 	defer cancel()
 	newestFirst, err := interfaces.NewSortParameter("created_at", common.Sort_DESCENDING)
 	if err != nil {
