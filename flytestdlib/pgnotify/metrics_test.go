@@ -81,7 +81,7 @@ func (m *meters) collect() map[string]float64 {
 func series(name string, labels attribute.Set) string {
 	var pairs []string
 	for _, a := range labels.ToSlice() {
-		pairs = append(pairs, string(a.Key)+"="+a.Value.Emit())
+		pairs = append(pairs, string(a.Key)+"="+a.Value.String())
 	}
 	if len(pairs) == 0 {
 		return name

@@ -263,3 +263,20 @@ func TestTheStatusPageComesBack(t *testing.T) {
 		b.see(`document.getElementById("live").textContent === "live"`)
 	})
 }
+
+// What is wrong is said on the page, and gone when it is over.
+func TestTheStatusPageSaysWhatIsWrong(t *testing.T) {
+	s := startService(t, impl.NotifyModeBatched, pgproxy.Options{})
+	b := openBrowser(t)
+	b.do(chromedp.EmulateViewport(1400, 900), chromedp.Navigate(s.url+"/"))
+	b.see(`document.getElementById("listening").textContent === "listening"`)
+	require.NoError(t, s.proxy.Refuse(true))
+	s.proxy.CutAll()
+	b.see(`document.getElementById("listening").textContent === "not listening"`)
+	b.see(`document.querySelector("#problems li")?.textContent.includes("connection refused")`)
+	b.picture("problems")
+	require.NoError(t, s.proxy.Refuse(false))
+	b.see(`document.getElementById("listening").textContent === "listening"`)
+	b.see(`document.querySelectorAll("#problems li").length === 0`)
+	b.contented(s.url)
+}
