@@ -10,7 +10,8 @@ import (
 )
 
 // debugNotify answers GET /debug/notify: how announcing and hearing of changes goes, as indented JSON. It is for somebody on the machine, or
-// who has a port forwarded from it, and looks as if it were not there to everybody else: error texts name hosts and users.
+// who has a port forwarded from it, and looks as if it were not there to everybody else: it shows the inside of the process and asks for no
+// password.
 func debugNotify(status func() interfaces.NotifyStatus) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !askedFromHere(r) {
