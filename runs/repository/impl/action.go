@@ -344,6 +344,9 @@ func (r *actionRepo) WatchAllRunUpdates(ctx context.Context, updates chan<- *mod
 				continue
 			}
 			run, err := r.GetRun(ctx, &common.RunIdentifier{Project: parts[0], Domain: parts[1], Name: parts[2]})
+			if ctx.Err() != nil {
+				return // the watcher has left meanwhile, which is why the read failed, if it did
+			}
 			if err != nil {
 				logger.Warnf(ctx, "skipping an update of run %q that cannot be read: %v", payload, err)
 				continue
