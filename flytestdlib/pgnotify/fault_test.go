@@ -336,8 +336,7 @@ func TestPoisonThatOnlyTheServerKnows(t *testing.T) {
 	good := prefixed("é", 500)
 	poison := []string{"☃", strings.Repeat("x", 8000), strings.Repeat("€", 2667), "nul\x00", "bad\xff"}
 	before := proxy.Stats().Matching(senderRole).RoundTrips
-	var lines []string
-	lines = logged(t, func() {
+	lines := logged(t, func() {
 		// As one batch: added while the sender is shut out.
 		batch := batchOf("c", append(append(append([]string{}, good[:250]...), poison...), good[250:]...)...)
 		batch.Entries = append(batch.Entries, Entry{Payload: strings.Repeat("y", 7999)})

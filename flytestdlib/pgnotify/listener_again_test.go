@@ -13,17 +13,17 @@ func TestTellAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		backlog, err := NewBacklog(BacklogConfig{}, newBroadcaster().subscribers())
 		require.NoError(t, err)
-		l := &Listener{backlog: backlog}
+		l := &Listener{backlog: backlog, up: true}
 		arrived := func() uint64 { return backlog.Stats().Arrived }
 
 		for range 100 {
 			l.TellAgain(thingChannel, "a")
 		}
 		l.TellAgain(groupChannel, "a")
-		time.Sleep(againPause - 1)
+		time.Sleep(againPause - time.Nanosecond)
 		synctest.Wait()
 		assert.Zero(t, arrived())
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		assert.EqualValues(t, 2, arrived())
 
@@ -32,11 +32,21 @@ func TestTellAgain(t *testing.T) {
 		synctest.Wait()
 		assert.EqualValues(t, 3, arrived(), "when it has been told, it may be asked for again")
 
+		l.up = false
+		l.TellAgain(thingChannel, "a")
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		assert.EqualValues(t, 3, arrived(), "who would be told could read nothing")
+		l.up = true
+		time.Sleep(againPause)
+		synctest.Wait()
+		assert.EqualValues(t, 4, arrived())
+
 		l.TellAgain(thingChannel, "b")
 		l.again.close()
 		l.TellAgain(thingChannel, "c")
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		assert.EqualValues(t, 3, arrived())
+		assert.EqualValues(t, 4, arrived())
 	})
 }

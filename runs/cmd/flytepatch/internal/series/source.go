@@ -15,8 +15,8 @@ const module = "github.com/flyteorg/flyte/v2"
 // Source is a checkout of this repository, which whole files are copied from.
 type Source struct{ tree tree }
 
-// FindSource looks for this repository in a directory and those above it. `go run ./runs/cmd/flytepatch` is run inside of it, and
-// go:embed reaches no package beside the tool's own: so the files are read from where they are edited.
+// FindSource looks for this repository in a directory and those above it. `go run ./runs/cmd/flytepatch` is run inside of it, and the
+// embed directive reaches no package beside the tool's own: so the files are read from where they are edited.
 func FindSource(dir string) (Source, error) {
 	start, err := filepath.Abs(dir)
 	if err != nil {
