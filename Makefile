@@ -51,8 +51,9 @@ monitoring-check: ## Test the alert rules and the dashboard with promtool, which
 	go run ./flytestdlib/database/cmd/withpostgres -- go test -tags promtool ./docs/monitoring
 
 .PHONY: lint
-lint: ## Check formatting, go vet, staticcheck
+lint: ## Check formatting, go.mod, go vet, staticcheck
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "gofmt would change:" $$unformatted >&2; exit 1; }
+	go mod tidy -diff
 	go vet -tags browser,promtool ./...
 	go run $(STATICCHECK) -tags browser,promtool ./...
 	go -C flyteidl2/protogen vet ./...
