@@ -31,7 +31,8 @@ type sweeper struct {
 	requests         chan sweepRequest
 
 	// Belongs to run.
-	done    *mark // of the last complete sweep
+	done    *mark  // of the last complete sweep
+	server  string // the incarnation of the last mark, whatever became of its sweep
 	backoff backoff
 	outage  outage
 
@@ -134,8 +135,9 @@ func (s *sweeper) sweep(ctx context.Context, m mark) error {
 	losses, lostFrom := s.losses, s.lostFrom
 	s.mu.Unlock()
 
-	if s.done != nil && s.done.incarnation != m.incarnation {
+	if s.server != m.incarnation {
 		s.seen.reset()
+		s.server = m.incarnation
 	}
 	since := s.since(m, lostFrom)
 	end := s.retelling(m.taken.Add(since.Sub(m.at)))

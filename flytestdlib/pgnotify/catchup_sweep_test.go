@@ -114,6 +114,7 @@ func TestSweepDoesNotTrustAClockThatJumps(t *testing.T) {
 
 func TestSweepAnnouncesWhatIsNotKnownToHaveBeenHeard(t *testing.T) {
 	b := newSweepBench()
+	require.NoError(t, b.sweep(t.Context(), b.markAt(0, "30")))
 	b.seen.saw("c", "heard", mustParse(t, "50:50:"))
 	b.pages = [][]Change{{change("heard", 40), change("missed", 41)}, {change("heard", 60)}}
 	b.seen.mark()
@@ -139,6 +140,21 @@ func TestSweepTrustsNoSnapshotOfAnotherIncarnation(t *testing.T) {
 	after.incarnation = "ii"
 	require.NoError(t, b.sweep(t.Context(), after))
 	assert.Equal(t, []string{"a"}, b.arrived)
+}
+
+// Also when no sweep of the one before has come to its end.
+func TestSweepTrustsNoSnapshotFromBeforeTheFirstCompleteSweep(t *testing.T) {
+	b := newSweepBench()
+	b.seen.saw("c", "a", mustParse(t, "100:100:"))
+	b.fail = errors.New("no")
+	require.Error(t, b.sweep(t.Context(), b.markAt(time.Second, "100")))
+	b.seen.saw("c", "b", mustParse(t, "100:100:"))
+	b.fail = nil
+	b.pages = [][]Change{{change("a", 99), change("b", 99)}}
+	after := b.markAt(2*time.Second, "99")
+	after.incarnation = "ii"
+	require.NoError(t, b.sweep(t.Context(), after))
+	assert.Equal(t, []string{"a", "b"}, b.arrived)
 }
 
 func TestSweepIsNotCompleteWhenNotificationsWereDroppedMeanwhile(t *testing.T) {
