@@ -13,7 +13,7 @@ import (
 	"github.com/flyteorg/flyte/v2/flytestdlib/logger"
 )
 
-// stepLines is how many attempts of an outage get a line each: until the pauses are at their longest.
+// stepLines is how many attempts of an outage that is told get a line each: until the pauses are at their longest.
 const stepLines = 8
 
 // healthySpell is how long a connection has to listen for the next pause to be a shortest one again. A server that ends each after just this
@@ -295,7 +295,7 @@ func (l *Listener) connected(conn *pgconn.PgConn) (number uint64) {
 func (l *Listener) down(err error, pause time.Duration) {
 	tell := l.outage.failed(time.Now())
 	failures := l.outage.failures
-	if tell || failures > 1 && failures <= stepLines {
+	if tell || l.outage.told && failures <= stepLines {
 		logger.Warnf(context.Background(), "not listening for notifications, %d attempts failed, next one in %s: %v%s",
 			failures, pause.Round(time.Millisecond), err, andUntold(l.outage.takeUntold()))
 	}

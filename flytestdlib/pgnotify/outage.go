@@ -17,22 +17,23 @@ type outage struct {
 	told     bool      // there was a line about this outage
 	untold   int       // outages without a line since the last line
 
-	nextLine time.Time
-	interval time.Duration
+	line time.Time     // the last one, of this outage or of one before
+	rest time.Duration // how long after it there is none about this outage
 }
 
 // failed counts a failure and tells whether to write a line about it.
 func (o *outage) failed(now time.Time) bool {
 	if o.failures == 0 {
-		o.since, o.told, o.interval = now, false, outageLineMin
+		o.since, o.told, o.rest = now, false, outageLineMin
 	}
 	o.failures++
-	if now.Before(o.nextLine) {
+	if now.Before(o.line.Add(o.rest)) {
 		return false
 	}
-	o.nextLine = now.Add(o.interval)
-	o.interval = min(4*o.interval, outageLineMax)
-	o.told = true
+	if o.told {
+		o.rest = min(4*o.rest, outageLineMax)
+	}
+	o.line, o.told = now, true
 	return true
 }
 

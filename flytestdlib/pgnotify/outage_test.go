@@ -52,3 +52,26 @@ func TestOutageDoesNotTellEachFlap(t *testing.T) {
 	require.LessOrEqual(t, lines, 14)
 	require.Equal(t, flaps, told+o.takeUntold()+lines/2, "every outage is either told or counted")
 }
+
+// The lines about an outage become rare; those about the next one begin anew.
+func TestOutageThatFollowsALongOneIsTold(t *testing.T) {
+	var o outage
+	now := time.Unix(0, 0)
+	for range 24 * 60 { // a day
+		o.failed(now)
+		now = now.Add(time.Minute)
+	}
+	for !o.failed(now) {
+		now = now.Add(time.Second)
+	}
+	require.True(t, o.healed())
+
+	now = now.Add(outageLineMin / 2)
+	require.False(t, o.failed(now), "there was a line just now")
+	now = now.Add(outageLineMin / 2)
+	require.True(t, o.failed(now))
+	require.False(t, o.failed(now.Add(outageLineMin-1)))
+	require.True(t, o.failed(now.Add(outageLineMin)))
+	require.False(t, o.failed(now.Add(5*outageLineMin-1)))
+	require.True(t, o.failed(now.Add(5*outageLineMin)))
+}
