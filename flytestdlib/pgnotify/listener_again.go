@@ -16,7 +16,8 @@ type again struct {
 	closed  bool
 }
 
-// TellAgain hands a payload on once more, to all subscribers, a second from now. It is for a consumer that has taken the payload, could not
+// TellAgain hands a payload on once more, to all subscribers, a second from now, or when there is a connection again: while the server is
+// away all of them would fail all the while. It is for a consumer that has taken the payload, could not
 // read what it tells of, and skipped it: nobody else knows that it has missed something. It does not wait; a payload that
 // is to be told again already is not told twice. After Close it does nothing.
 func (l *Listener) TellAgain(channel, payload string) {
@@ -29,15 +30,22 @@ func (l *Listener) TellAgain(channel, payload string) {
 	if a.waiting == nil {
 		a.waiting = map[sighting]*time.Timer{}
 	}
-	a.waiting[key] = time.AfterFunc(againPause, func() {
-		a.mu.Lock()
+	a.waiting[key] = time.AfterFunc(againPause, func() { l.tellNow(key) })
+}
+
+func (l *Listener) tellNow(key sighting) {
+	a := &l.again
+	connected := l.Ping() == nil
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case a.closed:
+	case !connected:
+		a.waiting[key].Reset(againPause)
+	default:
 		delete(a.waiting, key)
-		closed := a.closed
-		a.mu.Unlock()
-		if !closed {
-			l.backlog.arrive(channel, payload)
-		}
-	})
+		l.backlog.arrive(key.channel, key.payload) // which waits for nothing
+	}
 }
 
 func (a *again) close() {
