@@ -92,3 +92,41 @@ func TestLaneRefeedsANewSubscriberForWhoseWindowSomethingWasDropped(t *testing.T
 	request := <-b.backlog.refeeds.requests
 	assert.LessOrEqual(t, request.since, time.Second)
 }
+
+// What is dropped while a catch-up for the subscriber is under way may not be in its pages any more.
+func TestLaneRefeedsOnceMoreForWhatWasDroppedMeanwhile(t *testing.T) {
+	b := newLaneBench(t, BacklogConfig{MaxPayloads: 1})
+	ch := b.subscribe(1)
+	ch <- "x"
+	b.look(nil)
+	b.now = time.Second
+	b.pass(t, "a")
+	b.pass(t, "b")
+	queued(ch)
+	b.look(nil) // finds the gap
+	b.look(nil)
+	first := <-b.backlog.refeeds.requests
+
+	queued(ch)
+	ch <- "x"
+	b.now = time.Minute
+	b.pass(t, "c")
+	b.pass(t, "d")
+	b.now = time.Hour
+	b.pass(t, "e")
+	b.pass(t, "f")
+	queued(ch)
+	b.look(nil)
+	first.refeed.accept(refeedPage{refeed: first.refeed}, b.now)
+	b.look(nil)
+	require.Len(t, b.backlog.refeeds.requests, 1)
+	again := <-b.backlog.refeeds.requests
+	assert.Greater(t, again.since, first.since)
+	assert.LessOrEqual(t, again.since, time.Minute)
+	again.refeed.accept(refeedPage{refeed: again.refeed}, b.now)
+	for range 3 {
+		b.look(nil)
+		queued(ch)
+	}
+	assert.Zero(t, b.behind)
+}

@@ -110,6 +110,11 @@ func TestSweepDoesNotTrustAClockThatJumps(t *testing.T) {
 	back.at = clock // another server, whose clock is two minutes behind
 	require.NoError(t, b.sweep(t.Context(), back))
 	assert.Equal(t, "11:58:50", b.lastAsked(), "what the new server stamped since the last mark")
+
+	forth := b.markAt(3*time.Minute, "300")
+	forth.at = clock.Add(time.Hour) // or this process was stopped for as long, and its clock with it
+	require.NoError(t, b.sweep(t.Context(), forth))
+	assert.Equal(t, "11:59:50", b.lastAsked(), "back to the last mark, as the server had it")
 }
 
 func TestSweepAnnouncesWhatIsNotKnownToHaveBeenHeard(t *testing.T) {
