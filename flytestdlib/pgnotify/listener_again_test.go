@@ -15,6 +15,11 @@ func TestTellAgain(t *testing.T) {
 		require.NoError(t, err)
 		l := &Listener{backlog: backlog, up: true}
 		arrived := func() uint64 { return backlog.Stats().Arrived }
+		connect := func(up bool) {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.up = up
+		}
 
 		for range 100 {
 			l.TellAgain(thingChannel, "a")
@@ -32,12 +37,12 @@ func TestTellAgain(t *testing.T) {
 		synctest.Wait()
 		assert.EqualValues(t, 3, arrived(), "when it has been told, it may be asked for again")
 
-		l.up = false
+		connect(false)
 		l.TellAgain(thingChannel, "a")
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		assert.EqualValues(t, 3, arrived(), "who would be told could read nothing")
-		l.up = true
+		connect(true)
 		time.Sleep(againPause)
 		synctest.Wait()
 		assert.EqualValues(t, 4, arrived())
