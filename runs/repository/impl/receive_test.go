@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -66,6 +67,22 @@ func TestAWatcherSeesWhatHappenedWhileTheListenerWasDown(t *testing.T) {
 	}
 }
 
+// A change whose stamp is from before a search and whose commit comes after it.
+func TestALateCommitIsFoundByTheNextSearch(t *testing.T) {
+	r := newTestRepo(t, WithNotifyConfig(NotifyConfig{CatchUpInterval: 50 * time.Millisecond, CatchUpOverlap: time.Millisecond}))
+	id := actionID("run", "a1")
+	create(t, r, id)
+	w := watchAction(t, r, id)
+	w.next()
+	tx := r.db.WithContext(t.Context()).Begin()
+	require.NoError(t, tx.Exec("UPDATE actions SET attempts = 7, updated_at = now() WHERE name = 'a1'").Error)
+	searches := r.listener.Stats().CatchUps
+	require.Eventually(t, func() bool { return r.listener.Stats().CatchUps > searches+3 }, eventually, poll)
+	require.NoError(t, tx.Commit().Error)
+	for w.next().Attempts != 7 {
+	}
+}
+
 // An event alone changes an action too.
 func TestAWatcherSeesEventsThatNobodyAnnounced(t *testing.T) {
 	config := testDbConfig(t)
@@ -94,13 +111,23 @@ func TestReadyTellsWhyNot(t *testing.T) {
 	assert.Contains(t, repo.NotifyStatus().Listener.Error, "closed")
 }
 
-func TestTheListenerMayHaveAConnectionStringOfItsOwn(t *testing.T) {
+func TestPumpAndListenerMayHaveConnectionStringsOfTheirOwn(t *testing.T) {
 	config := testDbConfig(t)
-	own := database.GetPostgresDsn(t.Context(), config.Postgres) + " application_name=elsewhere"
-	r := openTestRepo(t, config, WithNotifyConfig(NotifyConfig{ListenDSN: own}))
-	var name string
-	require.NoError(t, r.db.Raw("SELECT application_name FROM pg_stat_activity WHERE pid = ?", r.listener.Stats().BackendPID).Scan(&name).Error)
-	assert.Equal(t, "elsewhere notify-listener", name)
+	own := database.GetPostgresDsn(t.Context(), config.Postgres) + " application_name="
+	for _, mode := range []NotifyMode{NotifyModeBatched, NotifyModeSerial} {
+		t.Run(string(mode), func(t *testing.T) {
+			r := openTestRepo(t, config, WithNotifyConfig(NotifyConfig{Mode: mode, PumpDSN: own + "here", ListenDSN: own + "there"}))
+			id := actionID("run", rootActionName)
+			create(t, r, id)
+			require.Eventually(t, func() bool {
+				r.notifyActionUpdate(t.Context(), id) // makes the pump connect
+				var names []string
+				require.NoError(t, r.db.Raw(`SELECT application_name FROM pg_stat_activity
+					WHERE datname = current_database() AND application_name LIKE '% notify-%' ORDER BY 1`).Scan(&names).Error)
+				return slices.Equal(names, []string{"here notify-pump", "there notify-listener"})
+			}, eventually, poll)
+		})
+	}
 }
 
 // A failed read is skipped by WatchAllRunUpdates. It must not be the last that its receiver hears of the run.
