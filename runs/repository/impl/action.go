@@ -1,6 +1,7 @@
 package impl
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -127,7 +128,7 @@ func (r *actionRepo) startNotifyLoop() (err error) {
 	case NotifyModeOff:
 		return nil
 	case NotifyModeSerial:
-		r.serial, err = newSerialPump(r.dsn)
+		r.serial, err = newSerialPump(cmp.Or(r.notify.PumpDSN, r.dsn))
 		return err
 	}
 
@@ -135,7 +136,7 @@ func (r *actionRepo) startNotifyLoop() (err error) {
 	if err != nil {
 		return err
 	}
-	sender, err := pgnotify.NewSender(pgnotify.SenderConfig{DSN: r.dsn, DialTimeout: r.notify.DialTimeout, ExecTimeout: r.notify.ExecTimeout})
+	sender, err := pgnotify.NewSender(pgnotify.SenderConfig{DSN: cmp.Or(r.notify.PumpDSN, r.dsn), DialTimeout: r.notify.DialTimeout, ExecTimeout: r.notify.ExecTimeout})
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,7 @@ func connConfig(dsn, suffix string) (*pgx.ConnConfig, error) {
 	}
 	name := suffix
 	if configured := config.RuntimeParams["application_name"]; configured != "" {
-		name = configured + "-" + suffix
+		name = configured + " " + suffix
 	}
 	config.RuntimeParams["application_name"] = name
 	return config, nil

@@ -32,6 +32,8 @@ type NotifyConfig struct {
 	DialTimeout time.Duration `yaml:"dialTimeout" desc:"longest time until a connection of the pump is ready to send, or one of the listener is made (duration)"`
 	ExecTimeout time.Duration `yaml:"execTimeout" desc:"longest time that the pump waits for the answer to one statement before it replaces the connection and sends again (duration)"`
 
+	// PumpDSN is for a database behind a pooler in transaction mode too: the pump prepares statements and sets parameters of its session.
+	PumpDSN string `yaml:"pumpDSN" desc:"connection string of the pump, when it differs from the database's: it must lead to the same server without a pooler in transaction mode" secret:"true"`
 	// ListenDSN is for a database behind a pooler in transaction mode, through which the rest of the service may go but LISTEN cannot.
 	ListenDSN string `yaml:"listenDSN" desc:"connection string of the listener, when it differs from the database's: it must lead to the same server without a pooler in transaction mode" secret:"true"`
 	// CatchUpInterval bounds how long a change stays unnoticed whose process was killed before it could announce it. Each catch-up reads the

@@ -1,6 +1,7 @@
 package impl
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/flyteorg/flyte/v2/flytestdlib/pgnotify"
@@ -22,12 +23,8 @@ func (r *actionRepo) startPostgresListener() error {
 	if err != nil {
 		return err
 	}
-	dsn := r.notify.ListenDSN
-	if dsn == "" {
-		dsn = r.dsn
-	}
 	listener, err := pgnotify.NewListener(pgnotify.ListenerConfig{
-		DSN:             dsn,
+		DSN:             cmp.Or(r.notify.ListenDSN, r.dsn),
 		CatchUp:         r.catchUp,
 		CatchUpInterval: r.notify.CatchUpInterval,
 		CatchUpOverlap:  r.notify.CatchUpOverlap,
