@@ -34,12 +34,12 @@ func (r *actionRepo) CreateAction(ctx context.Context, action *models.Action, up
 	if result.Error == nil && result.RowsAffected == 0 {
 		return r.GetAction(ctx, id)
 	}
-	if mayBeCommitted(result.Error) {
+	announce(result.Error, func() {
 		r.notifyActionUpdate(ctx, id)
 		if isRoot {
 			r.notifyRunUpdate(ctx, id.GetRun())
 		}
-	}
+	})
 	if result.Error != nil {
 		return nil, fmt.Errorf("create action %s: %w", actionKey(id), result.Error)
 	}

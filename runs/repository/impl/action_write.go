@@ -121,12 +121,12 @@ func (r *actionRepo) updateAction(ctx context.Context, id *common.ActionIdentifi
 	if result.Error == nil && result.RowsAffected == 0 {
 		return 0, nil
 	}
-	if mayBeCommitted(result.Error) {
+	announce(result.Error, func() {
 		r.notifyActionUpdate(ctx, id)
 		if id.GetName() == rootActionName {
 			r.notifyRunUpdate(ctx, id.GetRun())
 		}
-	}
+	})
 	return result.RowsAffected, result.Error
 }
 

@@ -32,20 +32,14 @@ func (r *actionRepo) InsertEvents(ctx context.Context, events []*models.ActionEv
 	// other; with all in one order they cannot.
 	events = slices.SortedFunc(slices.Values(events), compareEventKeys)
 
-	var err error
 	committed := 0
+	defer func() { r.notifyEvents(ctx, events[:committed]) }()
 	for chunk := range slices.Chunk(events, eventsPerInsert) {
-		err = r.insertEventChunk(ctx, chunk)
-		if mayBeCommitted(err) {
-			committed += len(chunk)
+		if err := r.insertEventChunk(ctx, chunk); err != nil {
+			announce(err, func() { r.notifyEvents(ctx, chunk) })
+			return fmt.Errorf("insert events: %w", err)
 		}
-		if err != nil {
-			break
-		}
-	}
-	r.notifyEvents(ctx, events[:committed])
-	if err != nil {
-		return fmt.Errorf("insert events: %w", err)
+		committed += len(chunk)
 	}
 	return nil
 }

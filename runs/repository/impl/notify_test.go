@@ -144,6 +144,7 @@ func TestAWriteOfOpenOutcomeWakes(t *testing.T) {
 	cancel()
 	require.ErrorIs(t, <-outcome, context.Canceled)
 	assert.Equal(t, actionUpdatesChannel+" "+actionKey(id), ear.next())
+	assert.Equal(t, actionUpdatesChannel+" "+actionKey(id), ear.next(), "once more: the commit may have come after the first was heard")
 	require.NoError(t, holder.Rollback().Error)
 }
 

@@ -2,9 +2,25 @@ package impl
 
 import (
 	"errors"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 )
+
+// openOutcomePause is longer than a statement goes on at the server whose client has left: the driver asks the server to cancel it.
+const openOutcomePause = 2 * time.Second
+
+// announce notifies of a write that is committed, given the error it ended in, or may be. Where that is open it notifies a second time: the
+// commit may come after what is sent at once was heard and the row read.
+func announce(err error, notify func()) {
+	if !mayBeCommitted(err) {
+		return
+	}
+	notify()
+	if err != nil {
+		time.AfterFunc(openOutcomePause, notify)
+	}
+}
 
 // mayBeCommitted tells whether a single-statement write is, or may be, committed, given the error it ended in.
 //
