@@ -89,7 +89,8 @@ const (
 //     has room for both; so it stays current. With less room it becomes behind, from that earlier payload on.
 //   - The distributor sends to those behind only. Nothing that the broadcaster holds is owed to them, so it may use their
 //     last free place. What the broadcaster offers them as well arrives twice, which is harmless.
-//   - A subscriber that has been sent everything up to the payload last looked at is current again.
+//   - A subscriber that has been sent everything before the payload on offer is current again, if it has the room for that one that
+//     every current subscriber has; or when there is no offer, and it has been sent everything.
 //   - A subscriber that was not there at the last look is new, and behind from ReplayWindow before *that look* on: whenever it
 //     was noticed, it registered after that look. A distributor that was held up thus costs it nothing.
 //   - A payload that arrives again goes to the end of the log, or stays in place if it was not handed on yet. Positions are

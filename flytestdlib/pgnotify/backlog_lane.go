@@ -1,6 +1,9 @@
 package pgnotify
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // lane is one channel of a Backlog: its log, and what the distributor knows of its subscribers. Except for the log it belongs to
 // the distributor's goroutine.
@@ -56,11 +59,16 @@ func (l *lane) look(offer *arrival) {
 			l.meet(s)
 		}
 		s.look = l.looks
-		if !s.behind && offer != nil && cap(ch)-len(ch) < 2 {
+		if s.behind && offer != nil {
+			// Once everything before it is through, what is offered can be left to the broadcaster, as for others who are current.
+			if l.feed(ch, s, now, offer.seq); !s.behind && cap(ch)-len(ch) < 2 {
+				s.behind, s.next, s.since = true, offer.seq, offer.arrived
+			}
+		} else if offer != nil && cap(ch)-len(ch) < 2 {
 			l.fallBehind(s, *offer)
 		}
 		if s.behind {
-			l.feed(ch, s, now)
+			l.feed(ch, s, now, math.MaxUint64)
 		}
 		if s.behind {
 			behind++
@@ -106,8 +114,9 @@ func (l *lane) fallBehind(s *subscriber, offer arrival) {
 	l.backlog.stats.fellBehind.Add(1)
 }
 
-// feed sends what a subscriber that is behind has room for, and makes it current when that was everything. It waits for nothing.
-func (l *lane) feed(ch chan string, s *subscriber, now time.Duration) {
+// feed sends what a subscriber that is behind has room for, of what comes before end, and makes it current when that was everything. It waits for
+// nothing.
+func (l *lane) feed(ch chan string, s *subscriber, now time.Duration, end uint64) {
 	room := cap(ch) - len(ch)
 	if cap(ch) == 0 {
 		room = 1 // if its reader waits at this moment
@@ -119,7 +128,7 @@ func (l *lane) feed(ch chan string, s *subscriber, now time.Duration) {
 		room -= s.refeed.feed(ch, s, room, now, &l.backlog.stats.fed)
 	}
 
-	read, more, gap := l.log.read(s.next, room, l.scratch[:0])
+	read, more, gap := l.log.read(s.next, end, room, l.scratch[:0])
 	l.scratch = read[:0]
 	if gap {
 		l.startRefeed(s)

@@ -162,9 +162,9 @@ func (l *arrivalLog) take(now func() time.Duration) (arrival, bool) {
 	return *e, true
 }
 
-// read appends to buf up to n payloads that were handed on, from seq on; more tells whether another one follows. When payloads at or
-// behind seq were dropped it reads nothing and tells so.
-func (l *arrivalLog) read(seq uint64, n int, buf []arrival) (read []arrival, more, gap bool) {
+// read appends to buf up to n payloads that were handed on, from seq on and before end; more tells whether another one follows.
+// When payloads at or behind seq were dropped it reads nothing and tells so.
+func (l *arrivalLog) read(seq, end uint64, n int, buf []arrival) (read []arrival, more, gap bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 
@@ -173,7 +173,7 @@ func (l *arrivalLog) read(seq uint64, n int, buf []arrival) (read []arrival, mor
 	}
 	for _, e := range l.entries[l.find(seq):] {
 		switch {
-		case e.seq >= l.handed:
+		case e.seq >= min(end, l.handed):
 			return buf, false, false
 		case e.dead:
 		case n == 0:

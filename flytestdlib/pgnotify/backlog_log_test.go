@@ -43,7 +43,7 @@ func (l *clockedLog) takeAll() (payloads []string) {
 // readAll is what somebody at seq is still to get.
 func (l *clockedLog) readAll(t *testing.T, seq uint64) (payloads []string) {
 	t.Helper()
-	read, more, gap := l.read(seq, len(l.entries)+1, nil)
+	read, more, gap := l.read(seq, 1<<60, len(l.entries)+1, nil)
 	require.False(t, more)
 	require.False(t, gap)
 	for _, a := range read {
@@ -79,13 +79,16 @@ func TestLogReadsPiecewise(t *testing.T) {
 	l := newClockedLog(100, 1<<20)
 	l.arrive("a", "b", "c")
 	l.takeAll()
-	read, more, gap := l.read(1, 2, nil)
+	read, more, gap := l.read(1, 1<<60, 2, nil)
 	assert.Len(t, read, 2)
 	assert.True(t, more)
 	assert.False(t, gap)
-	read, more, _ = l.read(read[1].seq+1, 2, nil)
+	read, more, _ = l.read(read[1].seq+1, 1<<60, 2, nil)
 	assert.Len(t, read, 1)
 	assert.False(t, more, "the last one was read, nothing is left")
+	read, more, _ = l.read(1, 3, 10, nil)
+	assert.Len(t, read, 2)
+	assert.False(t, more, "nothing before the end is left")
 }
 
 func TestLogForgetsWhatNobodyNeeds(t *testing.T) {
@@ -114,9 +117,9 @@ func TestLogDropsTheOldestAtItsLimitsAndTells(t *testing.T) {
 			assert.False(t, l.arrive("a", "b", "c"))
 			l.take(l.now)
 			assert.False(t, l.arrive("d"), "a was handed on")
-			_, _, gap := l.read(1, 10, nil)
+			_, _, gap := l.read(1, 1<<60, 10, nil)
 			assert.True(t, gap, "somebody at a has missed it")
-			_, _, gap = l.read(2, 10, nil)
+			_, _, gap = l.read(2, 1<<60, 10, nil)
 			assert.False(t, gap)
 			end, _ := l.gap()
 			assert.EqualValues(t, 2, end)

@@ -234,8 +234,10 @@ func TestSweeperInsists(t *testing.T) {
 
 		b.request(sweepRequest{mark: b.markAt(time.Hour, "2"), complete: func() { complete = append(complete, "second") }})
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		b.fail = nil
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		assert.Equal(t, []string{"second"}, complete)
 		assert.EqualValues(t, 2, b.done.snapshot.xmax)
 
