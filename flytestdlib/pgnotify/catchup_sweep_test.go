@@ -3,6 +3,7 @@ package pgnotify
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,10 +16,10 @@ import (
 type sweepBench struct {
 	*sweeper
 	pages   [][]Change // what each page returns
-	fail    error
+	fail    atomic.Bool
 	asked   []time.Time // since, for each first page
 	arrived []string
-	full    bool
+	full    atomic.Bool
 	onPage  func()
 }
 
@@ -31,7 +32,7 @@ func newSweepBench() *sweepBench {
 		requests:  make(chan sweepRequest, 1),
 		backoff:   newBackoff(),
 		arrive:    func(_, payload string) { b.arrived = append(b.arrived, payload) },
-		crowded:   func(string) bool { return b.full },
+		crowded:   func(string) bool { return b.full.Load() },
 		retelling: func(time.Time) func() { return func() {} },
 		read: func(_ context.Context, since time.Time, after string) ([]Change, string, error) {
 			if b.onPage != nil {
@@ -40,8 +41,8 @@ func newSweepBench() *sweepBench {
 			if after == "" {
 				b.asked = append(b.asked, since)
 			}
-			if b.fail != nil {
-				return nil, "", b.fail
+			if b.fail.Load() {
+				return nil, "", errors.New("no")
 			}
 			i := len(after)
 			if i >= len(b.pages) {
@@ -80,10 +81,10 @@ func TestSweepReachesBackToTheLastCompleteOne(t *testing.T) {
 	assert.Equal(t, "11:59:50", b.lastAsked(), "the first: to the start, less the overlap")
 	require.NoError(t, b.sweep(ctx, b.markAt(time.Minute, "200")))
 	assert.Equal(t, "11:59:53", b.lastAsked())
-	b.fail = errors.New("no")
+	b.fail.Store(true)
 	require.Error(t, b.sweep(ctx, b.markAt(2*time.Minute, "300")))
 	assert.Equal(t, "12:00:50", b.lastAsked())
-	b.fail = nil
+	b.fail.Store(false)
 	require.NoError(t, b.sweep(ctx, b.markAt(3*time.Minute, "400")))
 	assert.Equal(t, "12:00:50", b.lastAsked(), "the one that failed does not count")
 }
@@ -151,10 +152,10 @@ func TestSweepTrustsNoSnapshotOfAnotherIncarnation(t *testing.T) {
 func TestSweepTrustsNoSnapshotFromBeforeTheFirstCompleteSweep(t *testing.T) {
 	b := newSweepBench()
 	b.seen.saw("c", "a", mustParse(t, "100:100:"))
-	b.fail = errors.New("no")
+	b.fail.Store(true)
 	require.Error(t, b.sweep(t.Context(), b.markAt(time.Second, "100")))
 	b.seen.saw("c", "b", mustParse(t, "100:100:"))
-	b.fail = nil
+	b.fail.Store(false)
 	b.pages = [][]Change{{change("a", 99), change("b", 99)}}
 	after := b.markAt(2*time.Second, "99")
 	after.incarnation = "ii"
@@ -198,15 +199,15 @@ func TestSweepNamesTheLimitThatRanOut(t *testing.T) {
 func TestSweepWaitsWhileThereIsNoRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newSweepBench()
-		b.full = true
+		b.full.Store(true)
 		b.pages = [][]Change{{change("a", 1)}}
-		time.AfterFunc(time.Hour, func() { b.full = false })
+		time.AfterFunc(time.Hour, func() { b.full.Store(false) })
 		start := time.Now()
 		require.NoError(t, b.sweep(t.Context(), b.markAt(0, "1")))
 		assert.GreaterOrEqual(t, time.Since(start), time.Hour)
 		assert.Equal(t, []string{"a"}, b.arrived)
 
-		b.full = true
+		b.full.Store(true)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		require.ErrorIs(t, b.sweep(ctx, b.markAt(0, "1")), context.DeadlineExceeded)
@@ -217,7 +218,7 @@ func TestSweepWaitsWhileThereIsNoRoom(t *testing.T) {
 func TestSweeperInsists(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newSweepBench()
-		b.fail = errors.New("no")
+		b.fail.Store(true)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		go func() {
@@ -235,7 +236,7 @@ func TestSweeperInsists(t *testing.T) {
 		b.request(sweepRequest{mark: b.markAt(time.Hour, "2"), complete: func() { complete = append(complete, "second") }})
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		b.fail = nil
+		b.fail.Store(false)
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		assert.Equal(t, []string{"second"}, complete)
