@@ -97,3 +97,17 @@ func TestReplicasThatStartTogether(t *testing.T) {
 	replicas.Wait()
 	require.NoError(t, database.Migrate(t.Context(), open(t, config), migrations.FS()), "again, later")
 }
+
+// A table that has not been analyzed yet is the rule after an installation. A look-up by the whole key must not scan the run meanwhile.
+func TestAnActionIsFoundByItsKeyBeforeTheTableIsAnalyzed(t *testing.T) {
+	db := open(t, dbtest.Config(t))
+	require.NoError(t, database.Migrate(t.Context(), db, migrations.FS()))
+	require.NoError(t, db.Exec("ALTER TABLE actions SET (autovacuum_enabled = off)").Error)
+	require.NoError(t, db.Exec("INSERT INTO actions (project, domain, run_name, name) SELECT 'p', 'd', 'r' || i % 5, 'a' || i FROM generate_series(1, 10000) AS i").Error)
+
+	for _, statement := range []string{"SELECT * FROM actions", "UPDATE actions SET phase = 4"} {
+		var plan []string
+		require.NoError(t, db.Raw("EXPLAIN "+statement+" WHERE project = 'p' AND domain = 'd' AND run_name = 'r1' AND name = 'a1'").Scan(&plan).Error)
+		assert.Contains(t, strings.Join(plan, "\n"), "actions_pkey", statement)
+	}
+}
