@@ -21,6 +21,11 @@ type BacklogConfig struct {
 	// and those who still needed them get a catch-up instead. Defaults 262,144 and 64 MiB.
 	MaxPayloads int
 	MaxBytes    int
+
+	// OnArrival, if set, is told of each payload that arrives, before any subscriber can be given it: here what a subscriber reads may
+	// be read ahead for it, and what was read too early be forgotten. It is called by the goroutine that reads the
+	// connection, and by others, several at a time: it must not wait for anything but a mutex that is held briefly.
+	OnArrival func(channel, payload string)
 }
 
 // Defaults of BacklogConfig.
@@ -115,6 +120,7 @@ type Backlog struct {
 	refeeds *refeeds
 	retold  retellings
 
+	onArrival func(channel, payload string)
 	// Set by the owner before run.
 	onLost func(since time.Time) // payloads that arrived from since on were dropped before they were handed on
 
@@ -161,6 +167,11 @@ func NewBacklog(cfg BacklogConfig, subscribers map[string]Subscribers) (*Backlog
 		wake:    make(chan struct{}, 1),
 		refeeds: newRefeeds(),
 		onLost:  func(time.Time) {},
+
+		onArrival: cfg.OnArrival,
+	}
+	if b.onArrival == nil {
+		b.onArrival = func(string, string) {}
 	}
 	b.now = func() time.Duration { return time.Since(b.started) }
 	for name, each := range subscribers {
@@ -194,12 +205,22 @@ func (b *Backlog) arrive(channel, payload string) {
 	if lane == nil {
 		return
 	}
+	b.onArrival(channel, payload)
 	if from, lost := lane.log.add(payload, b.now); lost {
 		b.onLost(b.started.Add(b.retold.reach(from)))
 	}
 	select {
 	case b.wake <- struct{}{}:
 	default: // a token is there
+	}
+}
+
+// EachKept calls visit for each payload that channel keeps, in order of arrival: what has not been handed on yet, what arrived within
+// ReplayWindow, and what the subscriber needs that is furthest behind. No payload arrives meanwhile, so visit must be brief; it must
+// not call the Backlog. A channel that is not the Backlog's keeps nothing.
+func (b *Backlog) EachKept(channel string, visit func(payload string)) {
+	if lane := b.byName[channel]; lane != nil {
+		lane.log.each(visit)
 	}
 }
 

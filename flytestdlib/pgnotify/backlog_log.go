@@ -186,6 +186,17 @@ func (l *arrivalLog) read(seq, end uint64, n int, buf []arrival) (read []arrival
 	return buf, false, false
 }
 
+// each visits all payloads.
+func (l *arrivalLog) each(visit func(payload string)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, e := range l.entries {
+		if !e.dead {
+			visit(e.payload)
+		}
+	}
+}
+
 // gap returns the position behind everything that was dropped at a limit, and when the youngest that was had arrived.
 func (l *arrivalLog) gap() (end uint64, arrived time.Duration) {
 	l.mu.Lock()

@@ -54,6 +54,7 @@ type actionRepo struct {
 	notifyLoopStopped chan struct{}
 
 	listener *pgnotify.Listener
+	backlog  *pgnotify.Backlog
 	quiet    time.Duration
 
 	// A subscriber is a watcher's channel. It is closed under the write lock after it was taken out, so whoever sends to it under the read
@@ -62,6 +63,10 @@ type actionRepo struct {
 	runSubscribers    map[chan string]bool
 	actionSubscribers map[chan string]bool
 	skips             skips
+
+	// Used by readingAhead.
+	joint *jointReader
+	ahead watchersAhead
 
 	done          chan struct{} // closed by Close
 	fanoutStopped chan struct{} // closed when processNotifications has ended for good
@@ -111,6 +116,7 @@ func newActionRepo(db *gorm.DB, dbConfig database.DbConfig, options ...Option) (
 		done:              make(chan struct{}),
 		fanoutStopped:     make(chan struct{}),
 	}
+	r.joint = newJointReader(r.fetchRows)
 	if err := r.startNotifyLoop(); err != nil {
 		return nil, fmt.Errorf("start notify pump: %w", err)
 	}
@@ -182,6 +188,7 @@ func (r *actionRepo) Close(ctx context.Context) error {
 		err := r.closePump(ctx)
 		close(r.done)
 		err = errors.Join(err, r.listener.Close(ctx), awaitEnd(ctx, r.fanoutStopped, "fan-out of notifications"))
+		r.joint.close()
 		r.stopMeasuring()
 		if err != nil {
 			r.closeErr = fmt.Errorf("close action repository: %w", err)

@@ -16,15 +16,7 @@ import (
 
 // GetRun implements interfaces.ActionRepo.
 func (r *actionRepo) GetRun(ctx context.Context, runID *common.RunIdentifier) (*models.Run, error) {
-	inRun := r.db.WithContext(ctx).
-		Where("project = ? AND domain = ? AND run_name = ? AND parent_action_name IS NULL", runID.GetProject(), runID.GetDomain(), runID.GetName()).
-		Session(&gorm.Session{})
-
-	// By the primary key first: to look for the row without a parent is to look at every action of the run.
-	run, err := takeOne[models.Run](inRun.Where("name = ?", rootActionName))
-	if err == nil && run == nil {
-		run, err = takeOne[models.Run](inRun)
-	}
+	run, err := readForWatcher(ctx, runUpdatesChannel, runKey(runID), func() (*models.Run, error) { return r.takeRun(ctx, runID) })
 	switch {
 	case err != nil:
 		if ctx.Err() == nil {
@@ -38,9 +30,25 @@ func (r *actionRepo) GetRun(ctx context.Context, runID *common.RunIdentifier) (*
 	return run, nil
 }
 
+// takeRun reads a run's root action; nil is a run that is not there.
+func (r *actionRepo) takeRun(ctx context.Context, id *common.RunIdentifier) (*models.Run, error) {
+	inRun := r.db.WithContext(ctx).
+		Where("project = ? AND domain = ? AND run_name = ? AND parent_action_name IS NULL", id.GetProject(), id.GetDomain(), id.GetName()).
+		Session(&gorm.Session{})
+
+	// By the primary key first: to look for the row without a parent is to look at every action of the run.
+	run, err := takeOne[models.Run](inRun.Where("name = ?", rootActionName))
+	if err == nil && run == nil {
+		run, err = takeOne[models.Run](inRun)
+	}
+	return run, err
+}
+
 // GetAction implements interfaces.ActionRepo.
 func (r *actionRepo) GetAction(ctx context.Context, actionID *common.ActionIdentifier) (*models.Action, error) {
-	action, err := takeOne[models.Action](r.db.WithContext(ctx).Where(actionCondition, actionKeyArgs(actionID)...))
+	action, err := readForWatcher(ctx, actionUpdatesChannel, actionKey(actionID), func() (*models.Action, error) {
+		return takeOne[models.Action](r.db.WithContext(ctx).Where(actionCondition, actionKeyArgs(actionID)...))
+	})
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("read action %s: %w", actionKey(actionID), err)

@@ -35,7 +35,7 @@ func TestRepositoryAggregate(t *testing.T) {
 	require.NoError(t, pool.PingContext(t.Context()), "the handle is the caller's")
 
 	// A write that comes too late is written, and waits for nobody.
-	create(t, repo.ActionRepo().(*actionRepo), actionID("run", rootActionName))
+	create(t, repo.actions, actionID("run", rootActionName))
 }
 
 func TestCloseWithTheServerFrozenKeepsItsDeadline(t *testing.T) {

@@ -15,6 +15,7 @@ func (r *actionRepo) startPostgresListener() error {
 			ReplayWindow: r.notify.ReplayWindow,
 			MaxPayloads:  r.notify.BacklogPayloads,
 			MaxBytes:     r.notify.BacklogBytes,
+			OnArrival:    r.ahead.note,
 		},
 		map[string]pgnotify.Subscribers{
 			runUpdatesChannel:    r.subscribersIn(r.runSubscribers),
@@ -35,7 +36,7 @@ func (r *actionRepo) startPostgresListener() error {
 	if err != nil {
 		return err
 	}
-	r.listener = listener
+	r.listener, r.backlog = listener, backlog
 	go r.superviseFanout()
 	return nil
 }

@@ -107,9 +107,9 @@ func (g *gallery) stream(ctx context.Context, r *actionRepo, run, only string) {
 	go func() {
 		defer close(ended)
 		if only != "" {
-			r.WatchActionUpdates(streamCtx, actionID(run, only), updates, errs)
+			(&readingAhead{r}).WatchActionUpdates(streamCtx, actionID(run, only), updates, errs)
 		} else {
-			r.WatchAllActionUpdates(streamCtx, runID(run), updates, errs)
+			(&readingAhead{r}).WatchAllActionUpdates(streamCtx, runID(run), updates, errs)
 		}
 	}()
 	defer func() {

@@ -12,6 +12,7 @@ import (
 // Repository implements interfaces.Repository and tells how its notifications are doing.
 type Repository struct {
 	actions *actionRepo
+	watched *readingAhead
 }
 
 var _ interfaces.Repository = (*Repository)(nil)
@@ -22,11 +23,11 @@ func NewRepository(db *gorm.DB, dbConfig database.DbConfig, options ...Option) (
 	if err != nil {
 		return nil, err
 	}
-	return &Repository{actions: actions}, nil
+	return &Repository{actions: actions, watched: &readingAhead{actions}}, nil
 }
 
-// ActionRepo implements interfaces.Repository.
-func (r *Repository) ActionRepo() interfaces.ActionRepo { return r.actions }
+// ActionRepo implements interfaces.Repository. Those who watch through it are read for in common.
+func (r *Repository) ActionRepo() interfaces.ActionRepo { return r.watched }
 
 // Close implements interfaces.Repository.
 func (r *Repository) Close(ctx context.Context) error { return r.actions.Close(ctx) }

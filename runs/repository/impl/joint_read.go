@@ -1,0 +1,171 @@
+package impl
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/flyteorg/flyte/v2/runs/repository/models"
+)
+
+const (
+	// jointStatements is how many statements read for watchers at the same time, and so how many of the pool's connections all watchers
+	// together take from the RPCs.
+	jointStatements = 2
+	// jointRows is how many rows one of them reads at most.
+	jointRows = 1000
+	// jointRowBytes bounds the rows that are read in common: nobody shall wait for somebody else's large one.
+	jointRowBytes = 16 << 10
+	// jointTimeout bounds a statement.
+	jointTimeout = 30 * time.Second
+)
+
+var errJointReaderClosed = errors.New("the repository is closed")
+
+// rowKey is the primary key of actions.
+type rowKey struct{ project, domain, run, name string }
+
+func keyOf(row *models.Action) rowKey {
+	return rowKey{row.Project, row.Domain, row.RunName, row.Name}
+}
+
+// jointReader reads for all watchers in common. A change wakes many of them at once, and each wants its rows; while a statement or two are
+// under way, what is wanted gathers, and the next statement reads it all. So the watchers load the database with a few statements per round
+// trip, however many they are and however much changes.
+type jointReader struct {
+	fetch func(ctx context.Context, keys []rowKey) (map[rowKey]*models.Action, error)
+
+	ctx    context.Context
+	cancel context.CancelFunc
+
+	mu      sync.Mutex
+	waiting []*jointRequest
+	running int // statements
+	ended   sync.WaitGroup
+}
+
+type jointRequest struct {
+	keys []rowKey
+	done chan struct{} // closed when rows and err are set
+	rows map[rowKey]*models.Action
+	err  error
+}
+
+func newJointReader(fetch func(ctx context.Context, keys []rowKey) (map[rowKey]*models.Action, error)) *jointReader {
+	j := &jointReader{fetch: fetch}
+	j.ctx, j.cancel = context.WithCancel(context.Background())
+	return j
+}
+
+// read returns, of the rows with the given keys, those that are there and not large. Every read begins after the call. The rows are the
+// caller's to read only: others may have the same.
+func (j *jointReader) read(ctx context.Context, keys []rowKey) (map[rowKey]*models.Action, error) {
+	request := &jointRequest{keys: keys, done: make(chan struct{})}
+	j.enter(request)
+	select {
+	case <-request.done:
+		return request.rows, request.err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// enter makes sure that somebody reads what is asked for.
+func (j *jointReader) enter(request *jointRequest) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.ctx.Err() != nil {
+		request.err = errJointReaderClosed
+		close(request.done)
+		return
+	}
+	j.waiting = append(j.waiting, request)
+	if j.running < jointStatements {
+		j.running++
+		j.ended.Go(j.run)
+	}
+}
+
+// run reads until nobody waits.
+func (j *jointReader) run() {
+	for batch, keys := j.take(); len(batch) > 0; batch, keys = j.take() {
+		ctx, cancel := context.WithTimeout(j.ctx, jointTimeout)
+		rows, err := j.fetch(ctx, keys)
+		cancel()
+		for _, request := range batch {
+			request.rows, request.err = rows, err
+			close(request.done)
+		}
+	}
+}
+
+// take takes what is to be read by the next statement, each key once. With nothing to read it counts the caller out.
+func (j *jointReader) take() (batch []*jointRequest, keys []rowKey) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	seen := map[rowKey]bool{}
+	for len(j.waiting) > 0 && len(keys) < jointRows {
+		request := j.waiting[0]
+		j.waiting[0] = nil
+		j.waiting = j.waiting[1:]
+		batch = append(batch, request)
+		for _, key := range request.keys {
+			if !seen[key] {
+				seen[key] = true
+				keys = append(keys, key)
+			}
+		}
+	}
+	if len(batch) == 0 {
+		j.running--
+	}
+	return batch, keys
+}
+
+// close ends what is under way and waits until it has ended. What is asked for later fails.
+func (j *jointReader) close() {
+	j.mu.Lock()
+	j.cancel()
+	j.mu.Unlock()
+	j.ended.Wait()
+}
+
+// fetchRowsSQL looks up each row by a query of its own within the statement, so that no figures about the table, right or wrong, make the
+// planner read all of it. The length of a large value is known without reading it.
+const fetchRowsSQL = `(
+	SELECT found.* FROM unnest(?::text[], ?::text[], ?::text[], ?::text[]) AS asked (project, domain, run_name, name)
+	CROSS JOIN LATERAL (
+		SELECT * FROM actions AS a
+		WHERE a.project = asked.project AND a.domain = asked.domain AND a.run_name = asked.run_name AND a.name = asked.name
+			AND coalesce(octet_length(a.action_spec), 0) + coalesce(octet_length(a.action_details), 0) +
+				coalesce(octet_length(a.detailed_info), 0) + coalesce(octet_length(a.run_spec), 0) <= ?
+		LIMIT 1) AS found)`
+
+// fetchRows reads rows by their keys, without the large ones.
+func (r *actionRepo) fetchRows(ctx context.Context, keys []rowKey) (map[rowKey]*models.Action, error) {
+	var projects, domains, runs, names textArray
+	for _, key := range keys {
+		projects, domains = append(projects, key.project), append(domains, key.domain)
+		runs, names = append(runs, key.run), append(names, key.name)
+	}
+	var found []*models.Action
+	err := r.db.WithContext(ctx).
+		Table(fetchRowsSQL+" AS actions", projects, domains, runs, names, jointRowBytes).
+		Find(&found).Error
+	if err != nil {
+		return nil, err
+	}
+	rows := make(map[rowKey]*models.Action, len(found))
+	for _, row := range found {
+		rows[keyOf(row)] = row
+	}
+	return rows, nil
+}
+
+// textArray is bound as one parameter, where gorm would make one of each element, and thus a statement of its own for each length.
+type textArray []string
+
+// Value implements driver.Valuer, which is how gorm knows what it must not take apart. The driver encodes the array.
+func (a textArray) Value() (driver.Value, error) { return []string(a), nil }
