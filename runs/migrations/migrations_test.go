@@ -83,7 +83,7 @@ func TestTables(t *testing.T) {
 		"created_at TIMESTAMPTZ NOT NULL DEFAULT CURRENT_TIMESTAMP", "updated_at TIMESTAMPTZ NOT NULL DEFAULT CURRENT_TIMESTAMP",
 	}, columns("action_events"))
 	assert.Subset(t, indexes("action_events"), []string{
-		"unique (project, domain, run_name, name, attempt, phase, version)", "(error_kind)", "(created_at)",
+		"unique (project, domain, run_name, name, attempt, phase, version)", "(error_kind) WHERE (error_kind IS NOT NULL)", "(created_at)",
 	})
 }
 
