@@ -67,15 +67,20 @@ func Errorf(ctx context.Context, format string, args ...any) {
 }
 
 func logf(ctx context.Context, level slog.Level, format string, args ...any) {
-	h := *current.Load()
-	if !h.Enabled(ctx, level) {
-		return
+	if h := *current.Load(); h.Enabled(ctx, level) {
+		handle(ctx, h, newRecord(ctx, level, fmt.Sprintf(format, args...)))
 	}
+}
 
+func newRecord(ctx context.Context, level slog.Level, message string) slog.Record {
 	// No program counter: the line would name this function, and finding the caller costs more than the rest.
-	record := slog.NewRecord(time.Now(), level, fmt.Sprintf(format, args...), 0)
+	record := slog.NewRecord(time.Now(), level, message, 0)
 	record.AddAttrs(fieldsOf(ctx)...)
 
+	return record
+}
+
+func handle(ctx context.Context, h slog.Handler, record slog.Record) {
 	// A log that cannot be written has nowhere to complain.
 	_ = h.Handle(ctx, record)
 }
