@@ -44,7 +44,7 @@ func compareEvents(a, b *workflow.ActionEvent) int {
 // the zero time when none is given.
 func happenedAt(event *workflow.ActionEvent) time.Time {
 	for _, at := range []*timestamppb.Timestamp{event.GetUpdatedTime(), event.GetReportedTime(), event.GetStartTime()} {
-		if at != nil {
+		if at := given(at); at != nil {
 			return at.AsTime()
 		}
 	}
@@ -60,10 +60,10 @@ func attemptOf(events []*workflow.ActionEvent) *workflow.ActionAttempt {
 		attempt.CacheStatus = event.GetCacheStatus()
 		attempt.ClusterEvents = append(attempt.ClusterEvents, event.GetClusterEvents()...)
 		if attempt.StartTime == nil {
-			attempt.StartTime = event.GetStartTime()
+			attempt.StartTime = given(event.GetStartTime())
 		}
-		if event.GetEndTime() != nil {
-			attempt.EndTime = event.GetEndTime()
+		if end := given(event.GetEndTime()); end != nil {
+			attempt.EndTime = end
 		}
 		if event.GetErrorInfo() != nil {
 			attempt.ErrorInfo = event.GetErrorInfo()

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"database/sql"
 	"fmt"
 	"strings"
@@ -43,6 +44,11 @@ func newAction(request *workflow.RecordActionRequest) (*models.Action, error) {
 		return row, setTrace(row, spec.Trace)
 	case *workflow.RecordActionRequest_Condition:
 		row.ActionType = int32(workflow.ActionType_ACTION_TYPE_CONDITION)
+		if timeout := spec.Condition.GetTimeout(); timeout != nil {
+			if err := timeout.CheckValid(); err != nil {
+				return nil, invalidArgument("condition.timeout: must lie within 10,000 years either way: %w", err)
+			}
+		}
 	}
 	return row, nil
 }
@@ -82,7 +88,8 @@ func setTask(row *models.Action, spec *workflow.TaskAction) {
 	row.TaskShortName = nullable(function)
 }
 
-// setTrace also sets where the action stands: a trace is reported when it is over.
+// setTrace also sets where the action stands: a trace is reported when it is over. Of one that says when it ended and not when it began,
+// the end is the only time known.
 func setTrace(row *models.Action, spec *workflow.TraceAction) error {
 	row.ActionType = int32(workflow.ActionType_ACTION_TYPE_TRACE)
 	start, err := checkedTime("trace.start_time", spec.GetStartTime())
@@ -96,7 +103,7 @@ func setTrace(row *models.Action, spec *workflow.TraceAction) error {
 	if spec.GetPhase() != common.ActionPhase_ACTION_PHASE_UNSPECIFIED {
 		row.Phase = int32(spec.GetPhase())
 	}
-	if start == nil {
+	if start = cmp.Or(start, end); start == nil {
 		return nil
 	}
 	row.CreatedAt = *start
@@ -106,9 +113,14 @@ func setTrace(row *models.Action, spec *workflow.TraceAction) error {
 			ended = *start
 		}
 		row.EndedAt = sql.NullTime{Time: ended, Valid: true}
-		row.DurationMs = sql.NullInt64{Int64: ended.Sub(*start).Milliseconds(), Valid: true}
+		row.DurationMs = sql.NullInt64{Int64: millisecondsBetween(*start, ended), Valid: true}
 	}
 	return nil
+}
+
+// millisecondsBetween counts as the database does, which keeps microseconds. A time.Duration has no room for three centuries.
+func millisecondsBetween(from, to time.Time) int64 {
+	return (to.UnixMicro() - from.UnixMicro()) / 1000
 }
 
 // newEvents returns the rows for events. Errors are the client's and name the event's index.
@@ -124,7 +136,8 @@ func newEvents(events []*workflow.ActionEvent) ([]*models.ActionEvent, error) {
 	return rows, nil
 }
 
-// newEvent returns the row for the event in a request's field.
+// newEvent returns the row for the event in a request's field. All its times are looked at, since it is kept whole, and one that is no time
+// would make it unreadable as JSON.
 func newEvent(field string, event *workflow.ActionEvent) (*models.ActionEvent, error) {
 	for _, at := range []struct {
 		name string
@@ -136,6 +149,11 @@ func newEvent(field string, event *workflow.ActionEvent) (*models.ActionEvent, e
 		{"reported_time", event.GetReportedTime()},
 	} {
 		if _, err := checkedTime(field+"."+at.name, at.time); err != nil {
+			return nil, err
+		}
+	}
+	for i, happened := range event.GetClusterEvents() {
+		if _, err := checkedTime(fmt.Sprintf("%s.cluster_events[%d].occurred_at", field, i), happened.GetOccurredAt()); err != nil {
 			return nil, err
 		}
 	}
@@ -154,7 +172,15 @@ func checkedTime(field string, at *timestamppb.Timestamp) (*time.Time, error) {
 	if err := at.CheckValid(); err != nil {
 		return nil, invalidArgument("%s: must lie within the years 1 to 9999: %w", field, err)
 	}
-	return timeOf(at), nil
+	return timeOf(given(at)), nil
+}
+
+// given returns nil for a time that is not given, which Go's zero time says as well: a client that serializes it means no year 1.
+func given(at *timestamppb.Timestamp) *timestamppb.Timestamp {
+	if at == nil || at.AsTime().IsZero() {
+		return nil
+	}
+	return at
 }
 
 func nullable(text string) sql.NullString {

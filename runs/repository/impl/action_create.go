@@ -20,6 +20,9 @@ func (r *actionRepo) CreateAction(ctx context.Context, action *models.Action, up
 		Run:  &common.RunIdentifier{Project: action.Project, Domain: action.Domain, Name: action.RunName},
 		Name: action.Name,
 	}
+	if err := checkAction(action); err != nil {
+		return nil, fmt.Errorf("create action %s: %w", actionKey(id), err)
+	}
 	isRoot := !action.ParentActionName.Valid
 
 	row := *action

@@ -118,6 +118,55 @@ func TestUpdateActionPhaseTimes(t *testing.T) {
 	}
 }
 
+// TestUpdateActionPhaseTimesInAllCombinations updates an action twice, and compares with the rule as arithmetic.
+func TestUpdateActionPhaseTimesInAllCombinations(t *testing.T) {
+	r := newTestRepo(t)
+	created := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	moments := map[string]*time.Time{
+		"none":     nil,
+		"earliest": &earliestTime,
+		"before":   new(created.Add(-90 * time.Minute)),
+		"same":     &created,
+		"after":    new(created.Add(1234567 * time.Microsecond)),
+		"latest":   &latestTime,
+	}
+	for start1, s1 := range moments {
+		for end1, e1 := range moments {
+			for _, start2 := range []string{"none", "before", "after"} {
+				for _, end2 := range []string{"none", "before", "after"} {
+					s2, e2 := moments[start2], moments[end2]
+					name := fmt.Sprintf("%.3s-%.3s-%.3s-%.3s", start1, end1, start2, end2)
+					id := actionID("all-times", name)
+					create(t, r, id, func(a *models.Action) { a.CreatedAt = created })
+
+					wantCreated, wantEnded := created, (*time.Time)(nil)
+					for _, u := range []struct{ start, end *time.Time }{{s1, e1}, {s2, e2}} {
+						require.NoError(t, r.UpdateActionPhase(t.Context(), id, succeeded, 1, 0, u.end, u.start))
+						if u.start != nil && u.start.Before(wantCreated) {
+							wantCreated = *u.start
+						}
+						if u.end != nil && wantEnded == nil {
+							wantEnded = new(*u.end)
+							if wantEnded.Before(wantCreated) {
+								wantEnded = new(wantCreated)
+							}
+						}
+					}
+
+					got := get(t, r, id)
+					assert.Equal(t, wantCreated.UnixMicro(), got.CreatedAt.UnixMicro(), name)
+					assert.Equal(t, wantEnded != nil, got.EndedAt.Valid, name)
+					assert.Equal(t, wantEnded != nil, got.DurationMs.Valid, name)
+					if wantEnded != nil {
+						assert.Equal(t, wantEnded.UnixMicro(), got.EndedAt.Time.UnixMicro(), name)
+						assert.Equal(t, (wantEnded.UnixMicro()-wantCreated.UnixMicro())/1000, got.DurationMs.Int64, name)
+					}
+				}
+			}
+		}
+	}
+}
+
 // What a sweep for missed changes relies on: a stamp is from after the wait for the row, not from the time the statement arrived.
 func TestUpdatedAtIsFromAfterTheWaitForTheRow(t *testing.T) {
 	r := newTestRepo(t)

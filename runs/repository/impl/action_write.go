@@ -3,6 +3,7 @@ package impl
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -71,7 +72,11 @@ func endsAction(phase common.ActionPhase) bool {
 func (r *actionRepo) UpdateActionPhase(ctx context.Context, actionID *common.ActionIdentifier, phase common.ActionPhase, attempts uint32,
 	cacheStatus core.CatalogCacheStatus, endTime, startTime *time.Time,
 ) error {
-	_, err := r.updateAction(ctx, actionID, updatePhaseSQL, map[string]any{
+	err := errors.Join(checkInteger("attempts", attempts), checkTime("startTime", startTime), checkTime("endTime", endTime))
+	if err != nil {
+		return fmt.Errorf("update phase of action %s: %w", actionKey(actionID), err)
+	}
+	_, err = r.updateAction(ctx, actionID, updatePhaseSQL, map[string]any{
 		"phase":       int32(phase),
 		"attempts":    attempts,
 		"cacheStatus": int32(cacheStatus),
