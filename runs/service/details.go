@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/flyteorg/flyte/v2/flytestdlib/logger"
 	"github.com/flyteorg/flyte/v2/gen/go/flyteidl2/common"
@@ -14,16 +15,20 @@ import (
 // reports without end.
 const maxEvents = 20_000
 
+// cutDetails writes about details that leave events out, which they do at each read and each change of the action.
+var cutDetails = logger.Fold{Every: 10 * time.Minute}
+
 // details reads the events of the action in row and puts both together.
 func (b *backend) details(ctx context.Context, org string, row *models.Action) (*workflow.ActionDetails, error) {
 	id := identifierOf(org, row)
-	rows, err := b.repo.ListEvents(ctx, id, maxEvents)
+	rows, err := b.repo.ListEvents(ctx, id, maxEvents+1)
 	if err != nil {
 		return nil, fmt.Errorf("list events of action %s: %w", row.Name, err)
 	}
-	if len(rows) >= maxEvents {
-		logger.Warnf(ctx, "action %s/%s/%s/%s has %d events or more; its details leave out the rest",
-			row.Project, row.Domain, row.RunName, row.Name, maxEvents)
+	if len(rows) > maxEvents {
+		rows = rows[:maxEvents]
+		key := fmt.Sprintf("%s/%s/%s/%s", row.Project, row.Domain, row.RunName, row.Name)
+		cutDetails.Warnf(ctx, key, "action %s has more than %d events; its details leave out the last ones", key, maxEvents)
 	}
 	events := make([]*workflow.ActionEvent, 0, len(rows))
 	for _, row := range rows {

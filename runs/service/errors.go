@@ -16,6 +16,7 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/status"
 
 	"github.com/flyteorg/flyte/v2/flytestdlib/logger"
+	"github.com/flyteorg/flyte/v2/runs/repository/interfaces"
 )
 
 // slowError is the cause of a context that ended because our own limit passed, as against the client's.
@@ -33,25 +34,60 @@ func invalidArgument(format string, args ...any) error {
 	return connect.NewError(connect.CodeInvalidArgument, fmt.Errorf(format, args...))
 }
 
+// failureLines writes about requests that fail through no fault of their clients. While the database is away every one of them does, some
+// thousand a second.
+var failureLines = logger.Fold{Every: 10 * time.Second}
+
 // connectError gives err the code that tells the client what to do about it. What is our fault, and what the client cannot mend, goes
-// to the log in full and to the client in general terms, since it may quote statements and addresses.
+// to the log in full. The client reads it in our own words, since it may quote statements and addresses.
 func connectError(ctx context.Context, procedure string, err error) *connect.Error {
 	if known, ok := errors.AsType[*connect.Error](err); ok {
 		return known
 	}
-	switch code := codeOf(ctx, err); code {
+	code := codeOf(ctx, err)
+	switch code {
 	case connect.CodeInternal:
-		logger.Errorf(ctx, "%s: %v", procedure, err)
-		return connect.NewError(code, errors.New("internal error"))
+		failureLines.Errorf(ctx, "internal: "+procedure+" "+sqlState(err), "%s: %v", procedure, err)
 	case connect.CodeUnavailable:
-		outages.say(ctx, procedure, err, time.Now())
-		if slow, ok := errors.AsType[*slowError](context.Cause(ctx)); ok {
-			return connect.NewError(code, slow)
-		}
-		return connect.NewError(code, errors.New("the database is not available"))
-	default:
-		return connect.NewError(code, err)
+		failureLines.Warnf(ctx, "unavailable", "a request failed for want of the database: %s: %v", procedure, err)
 	}
+	return connect.NewError(code, forClient(ctx, code, err))
+}
+
+// forClient is what a client is told of err, whose code is given.
+func forClient(ctx context.Context, code connect.Code, err error) error {
+	switch code {
+	case connect.CodeNotFound:
+		if missing, ok := errors.AsType[*interfaces.NotFoundError](err); ok {
+			return missing
+		}
+		return errors.New("not found")
+	case connect.CodeInvalidArgument:
+		return err // names the value
+	case connect.CodeAborted:
+		return errors.New("the request collided with another one: try again")
+	case connect.CodeDeadlineExceeded:
+		return errors.New("the deadline of the request has passed")
+	case connect.CodeCanceled:
+		return errors.New("the request was canceled")
+	case connect.CodeUnavailable:
+		for _, ended := range []error{context.Cause(ctx), err} {
+			if slow, ok := errors.AsType[*slowError](ended); ok {
+				return slow
+			}
+		}
+		return errors.New("the database is not available")
+	default:
+		return errors.New("internal error")
+	}
+}
+
+// sqlState is PostgreSQL's code for err; empty when err is not from PostgreSQL.
+func sqlState(err error) string {
+	if reply, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return reply.Code
+	}
+	return ""
 }
 
 // inBand is how the outcome of a request is told inside a response: code 0 for no error.
@@ -124,8 +160,8 @@ func isConnectionLoss(err error) bool {
 	return strings.Contains(err.Error(), "sql: database is closed")
 }
 
-// causeOr returns the error of work that was bounded by ctx, still within that bound; past it, the bound's own error, whose code is
-// no longer to be told once the stream's context, which goes on, is asked.
+// causeOr returns the error of work that was bounded by ctx, still within that bound; past it, one that has the bound's own in it, which
+// can no longer be told from the stream's context: that goes on.
 func causeOr(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
@@ -134,7 +170,7 @@ func causeOr(ctx context.Context, err error) error {
 		return drained
 	}
 	if slow, ok := errors.AsType[*slowError](context.Cause(ctx)); ok {
-		return connect.NewError(connect.CodeUnavailable, slow)
+		return fmt.Errorf("%w: %w", slow, err)
 	}
 	return err
 }

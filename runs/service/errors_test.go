@@ -10,6 +10,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -21,6 +24,7 @@ import (
 
 	"github.com/flyteorg/flyte/v2/flytestdlib/database"
 	"github.com/flyteorg/flyte/v2/flytestdlib/database/dbtest"
+	"github.com/flyteorg/flyte/v2/flytestdlib/logger"
 	"github.com/flyteorg/flyte/v2/gen/go/flyteidl2/common"
 	"github.com/flyteorg/flyte/v2/gen/go/flyteidl2/core"
 	"github.com/flyteorg/flyte/v2/gen/go/flyteidl2/workflow"
@@ -91,14 +95,151 @@ func TestCodes(t *testing.T) {
 	} {
 		failure := connectError(t.Context(), "Method", test.err)
 		assert.Equal(t, test.code, failure.Code(), "%v", test.err)
-		if test.code == connect.CodeInternal || test.code == connect.CodeUnavailable {
+		if test.code != connect.CodeInvalidArgument {
 			assert.NotContains(t, failure.Message(), "details of the statement")
 		}
 	}
 }
 
-func TestInternalErrorsAreLoggedAndNotTold(t *testing.T) {
+// TestClientsReadNoneOfTheInside goes through what a request can end with, by the error and by its context.
+func TestClientsReadNoneOfTheInside(t *testing.T) {
+	ended := func(cause error) context.Context {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(cause)
+		return ctx
+	}
+	inside := "read action a1: failed to connect to `user=postgres database=runs`: 10.0.0.1:5432"
+	for _, test := range []struct {
+		ctx  context.Context
+		err  error
+		want string
+	}{
+		{t.Context(), errors.New(""), "internal: internal error"},
+		{t.Context(), driver.ErrBadConn, "unavailable: the database is not available"},
+		{ended(errSlow(time.Second)), context.DeadlineExceeded, "unavailable: the database did not answer within 1s"},
+		{t.Context(), causeOr(ended(errSlow(time.Second)), driver.ErrBadConn), "unavailable: the database did not answer within 1s"},
+		{ended(context.DeadlineExceeded), context.DeadlineExceeded, "deadline_exceeded: the deadline of the request has passed"},
+		{ended(context.Canceled), context.Canceled, "canceled: the request was canceled"},
+		{t.Context(), &pgconn.PgError{Code: "40P01", Detail: inside}, "aborted: the request collided with another one: try again"},
+		{t.Context(), &interfaces.NotFoundError{What: "run", Key: "p/d/r"}, "not_found: run not found: p/d/r"},
+		{t.Context(), sql.ErrNoRows, "not_found: not found"},
+	} {
+		assert.EqualError(t, connectError(test.ctx, "Method", fmt.Errorf("%s: %w", inside, test.err)), test.want)
+	}
+}
+
+func TestWhatIsNotThereIsNamedAndNoMore(t *testing.T) {
+	server := newServer(t, newRepo(t))
+	id := actionID("gone", "a7")
+	watchError := func(s *connect.ServerStreamForClient[workflow.WatchRunDetailsResponse], err error) error {
+		require.NoError(t, err)
+		defer func() { _ = s.Close() }()
+		require.False(t, s.Receive())
+		return s.Err()
+	}
+	_, getRun := server.runs().GetRunDetails(t.Context(), connect.NewRequest(&workflow.GetRunDetailsRequest{RunId: id.Run}))
+	_, getAction := server.runs().GetActionDetails(t.Context(), connect.NewRequest(&workflow.GetActionDetailsRequest{ActionId: id}))
+	_, abortRun := server.runs().AbortRun(t.Context(), connect.NewRequest(&workflow.AbortRunRequest{RunId: id.Run}))
+	_, abortAction := server.runs().AbortAction(t.Context(), connect.NewRequest(&workflow.AbortActionRequest{ActionId: id}))
+	watchRun := watchError(server.runs().WatchRunDetails(t.Context(), connect.NewRequest(&workflow.WatchRunDetailsRequest{RunId: id.Run})))
+	watchAction, err := server.runs().WatchActionDetails(t.Context(), connect.NewRequest(&workflow.WatchActionDetailsRequest{ActionId: id}))
+	require.NoError(t, err)
+	defer func() { _ = watchAction.Close() }()
+	require.False(t, watchAction.Receive())
+
+	for method, err := range map[string]error{"GetRunDetails": getRun, "AbortRun": abortRun, "WatchRunDetails": watchRun} {
+		assert.EqualError(t, err, "not_found: run not found: proj/dev/gone", method)
+	}
+	for method, err := range map[string]error{"GetActionDetails": getAction, "AbortAction": abortAction, "WatchActionDetails": watchAction.Err()} {
+		assert.EqualError(t, err, "not_found: action not found: proj/dev/gone/a7", method)
+	}
+
+	update := statusRequest(id, aborted)
+	update.AbortReason = new("why")
+	response, err := server.internal().UpdateActionStatus(t.Context(), connect.NewRequest(update))
+	require.NoError(t, err)
+	assert.Equal(t, "action not found: proj/dev/gone/a7", response.Msg.GetStatus().GetMessage())
+}
+
+// TestAnOutageIsFewLines fails thousands of requests of all sorts.
+func TestAnOutageIsFewLines(t *testing.T) {
+	log := loggedAll(t)
+	log() // what other tests have left
+	outage := fmt.Errorf("outage %s: %w", randomName(), driver.ErrBadConn)
+	bug := fmt.Errorf("bug %s", randomName())
+	procedures := []string{"/" + randomName(), "/" + randomName()}
+	for i := range 1000 {
+		procedure := procedures[i%2]
+		require.Equal(t, connect.CodeUnavailable, connectError(t.Context(), procedure, outage).Code())
+		require.EqualValues(t, connect.CodeUnavailable, inBand(t.Context(), procedure, outage).GetCode())
+		require.Equal(t, connect.CodeInternal, connectError(t.Context(), procedure, bug).Code())
+	}
+	more := regexp.MustCompile(`and (\d+) more like it within 10s`)
+	count := func(text string) (lines, failures int) {
+		for line := range strings.Lines(log()) {
+			if !strings.Contains(line, text) {
+				continue
+			}
+			lines, failures = lines+1, failures+1
+			if m := more.FindStringSubmatch(line); m != nil {
+				n, err := strconv.Atoi(m[1])
+				require.NoError(t, err)
+				failures += n
+			}
+		}
+		return lines, failures
+	}
+	// The first of each kind and one for the others; room for an interval that ends just now. A bug has a kind for each method.
+	lines, failures := count(outage.Error())
+	assert.LessOrEqual(t, lines, 3, log())
+	assert.Equal(t, 2000, failures, log())
+	assert.Contains(t, log(), "a request failed for want of the database: "+procedures[0])
+	lines, failures = count(bug.Error())
+	assert.LessOrEqual(t, lines, 2*3, log())
+	assert.Equal(t, 1000, failures, log())
+}
+
+// TestDetailsThatAreCutSaySoOnce reads an action with too many events again and again.
+func TestDetailsThatAreCutSaySoOnce(t *testing.T) {
 	log := logged(t)
+	events := func(n int) *backend {
+		return &backend{repo: manyEvents{n: n}}
+	}
+	key := randomName()
+	read := func(n int) int {
+		t.Helper()
+		details, err := events(n).details(t.Context(), "org", models.NewActionModel(actionID("r", key)))
+		require.NoError(t, err)
+		return len(details.GetAttempts()[0].GetClusterEvents())
+	}
+	for range 3 {
+		require.Equal(t, maxEvents, read(maxEvents))
+	}
+	require.NotContains(t, log(), key, "all are there")
+	for range 5 {
+		require.Equal(t, maxEvents, read(maxEvents+1))
+	}
+	require.Equal(t, 1, strings.Count(log(), key), log())
+	logger.Flush()
+	require.Equal(t, 2, strings.Count(log(), key), log())
+	require.Contains(t, log(), "has more than 20000 events; its details leave out the last ones (and 3 more like it within 10m0s)")
+}
+
+// manyEvents has n events, of which it gives out as many as asked for.
+type manyEvents struct {
+	interfaces.ActionRepo
+	n int
+}
+
+func (m manyEvents) ListEvents(_ context.Context, id *common.ActionIdentifier, limit int) ([]*models.ActionEvent, error) {
+	event := eventOf(id, 1, running, 0)
+	event.ClusterEvents = []*workflow.ClusterEvent{{}}
+	row, err := models.NewActionEventModel(event)
+	return slices.Repeat([]*models.ActionEvent{row}, min(m.n, limit)), err
+}
+
+func TestInternalErrorsAreLoggedAndNotTold(t *testing.T) {
+	log := loggedAll(t)
 	server := newServer(t, answering{do: func(context.Context) error { return errors.New("secret detail") }})
 
 	_, err := server.runs().GetActionDetails(t.Context(), connect.NewRequest(&workflow.GetActionDetailsRequest{ActionId: actionID("r", "a1")}))
@@ -122,7 +263,7 @@ func TestInternalErrorsAreLoggedAndNotTold(t *testing.T) {
 }
 
 func TestPanicsBecomeInternalErrors(t *testing.T) {
-	log := logged(t)
+	log := loggedAll(t)
 	server := newServer(t, answering{do: func(context.Context) error { panic("the roof is on fire") }})
 	id := actionID("r", "a1")
 	for method, call := range map[string]func() error{
@@ -161,7 +302,7 @@ func TestPanicsBecomeInternalErrors(t *testing.T) {
 
 // TestPanicInAWatchEndsThatStreamOnly panics in a goroutine, where net/http would not catch it.
 func TestPanicInAWatchEndsThatStreamOnly(t *testing.T) {
-	log := logged(t)
+	log := loggedAll(t)
 	server := newServer(t, panickingWatch{answering{do: func(context.Context) error { return nil }}})
 	stream, err := server.runs().WatchActionDetails(t.Context(), connect.NewRequest(&workflow.WatchActionDetailsRequest{ActionId: actionID("r", "a1")}))
 	require.NoError(t, err)

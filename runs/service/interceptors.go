@@ -48,7 +48,7 @@ func measuring(meters metric.MeterProvider) (interceptors []connect.Interceptor)
 
 // answerPanic is called where a panic was caught, while its stack is still there.
 func answerPanic(ctx context.Context, spec connect.Spec, _ http.Header, value any) error {
-	logger.Errorf(ctx, "panic in %s: %v\n%s", spec.Procedure, value, debug.Stack())
+	failureLines.Errorf(ctx, "panic: "+spec.Procedure, "panic in %s: %v\n%s", spec.Procedure, value, debug.Stack())
 	return connect.NewError(connect.CodeInternal, errors.New("internal error"))
 }
 

@@ -298,6 +298,16 @@ func logged(t testing.TB) func() string {
 	return out.String
 }
 
+// loggedAll is like logged, with what folds hold back: an earlier test may have written a line of the same kind just now.
+func loggedAll(t testing.TB) func() string {
+	t.Helper()
+	log := logged(t)
+	return func() string {
+		logger.Flush()
+		return log()
+	}
+}
+
 type lockedBuffer struct {
 	mu  sync.Mutex
 	buf bytes.Buffer

@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
-
-	"github.com/flyteorg/flyte/v2/flytestdlib/logger"
 )
 
 const (
@@ -54,7 +52,7 @@ func subscribe[T any](ctx context.Context, watches ...watch[T]) *subscription[T]
 func (s *subscription[T]) run(ctx context.Context, w watch[T]) {
 	defer func() {
 		if value := recover(); value != nil {
-			logger.Errorf(ctx, "panic in a watch: %v\n%s", value, debug.Stack())
+			failureLines.Errorf(ctx, "panic in a watch", "panic in a watch: %v\n%s", value, debug.Stack())
 			s.errs <- connect.NewError(connect.CodeInternal, errors.New("internal error"))
 		}
 	}()

@@ -2,7 +2,6 @@ package impl
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 
@@ -145,9 +144,9 @@ func isStalePlan(err error) bool {
 }
 
 func runNotFound(id *common.RunIdentifier) error {
-	return fmt.Errorf("run not found: %s: %w", runKey(id), sql.ErrNoRows)
+	return &interfaces.NotFoundError{What: "run", Key: runKey(id)}
 }
 
 func actionNotFound(id *common.ActionIdentifier) error {
-	return fmt.Errorf("action not found: %s: %w", actionKey(id), sql.ErrNoRows)
+	return &interfaces.NotFoundError{What: "action", Key: actionKey(id)}
 }

@@ -3,11 +3,11 @@ package impl
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"fmt"
 	"slices"
 
 	"github.com/flyteorg/flyte/v2/gen/go/flyteidl2/common"
+	"github.com/flyteorg/flyte/v2/runs/repository/interfaces"
 	"github.com/flyteorg/flyte/v2/runs/repository/models"
 )
 
@@ -112,7 +112,7 @@ func (r *actionRepo) GetLatestEventByAttempt(ctx context.Context, actionID *comm
 	case err != nil:
 		return nil, fmt.Errorf("read latest event of action %s, attempt %d: %w", actionKey(actionID), attempt, err)
 	case event == nil:
-		return nil, fmt.Errorf("event not found: action %s, attempt %d: %w", actionKey(actionID), attempt, sql.ErrNoRows)
+		return nil, &interfaces.NotFoundError{What: "event", Key: fmt.Sprintf("action %s, attempt %d", actionKey(actionID), attempt)}
 	}
 	return event, nil
 }

@@ -3,5 +3,5 @@
 //
 // Times are the database's: where a row says when something was created or changed, no replica's own clock is in it.
 //
-// "Not found" is one condition for every method: the error names what was looked for and matches sql.ErrNoRows with errors.Is.
+// "Not found" is one condition for every method: a NotFoundError, which names what was looked for and matches sql.ErrNoRows with errors.Is.
 package interfaces
