@@ -13,17 +13,24 @@ import (
 	"github.com/flyteorg/flyte/v2/runs/repository/models"
 )
 
-// What the two indexes of the catch-up cost the writes that carry the load: the same batches on a database with them and on one without, in
-// random order batch by batch, on tables of 50,000 rows. The server is as the environment gives it; a round trip to
-// a server on the same machine is the worst case, since any network in between makes the share smaller.
+// withoutCatchUpIndexesSQL takes back what the catch-up changed in the schema: its two indexes, and the entries for events of no error that
+// the index of error_kind had before.
+const withoutCatchUpIndexesSQL = `
+DROP INDEX idx_actions_updated_at, idx_action_events_created_at, idx_action_events_error_kind;
+CREATE INDEX idx_action_events_error_kind ON action_events (error_kind)`
+
+// What the catch-up's changes to the indexes cost the writes that carry the load: the same batches on a database with them and on one
+// without, in random order batch by batch, on 50,000 actions. The events are of no error, as nearly all are. The server is as the
+// environment gives it; a round trip to a server on the same machine is the worst case, since any network in between makes the share smaller.
 //
-// index-cost-% is the median of the paired ratios; wal-cost-% is how much more the server writes to its log.
+// index-cost-% is the median of the paired ratios of the times, with the quartiles beside it; wal-cost-% is how much more the server writes
+// to its log.
 func BenchmarkCatchUpIndexes(b *testing.B) {
 	const rows, batch = 50_000, 20
 	open := func(indexed bool) *actionRepo {
 		r := newTestRepo(b, WithNotifyConfig(NotifyConfig{Mode: NotifyModeOff, CatchUpInterval: time.Hour}))
 		if !indexed {
-			require.NoError(b, r.db.Exec("DROP INDEX idx_actions_updated_at, idx_action_events_created_at").Error)
+			require.NoError(b, r.db.Exec(withoutCatchUpIndexesSQL).Error)
 		}
 		addActions(b, r, "run", rows)
 		require.NoError(b, r.db.Exec("VACUUM ANALYZE actions").Error)
@@ -66,7 +73,10 @@ func BenchmarkCatchUpIndexes(b *testing.B) {
 				round++
 			}
 			slices.Sort(ratios)
-			b.ReportMetric(100*(ratios[len(ratios)/2]-1), "index-cost-%")
+			at := func(q int) float64 { return 100 * (ratios[min(len(ratios)*q/4, len(ratios)-1)] - 1) }
+			b.ReportMetric(at(2), "index-cost-%")
+			b.ReportMetric(at(1), "quartile1-%")
+			b.ReportMetric(at(3), "quartile3-%")
 			b.ReportMetric(100*(float64(wal[1])/float64(wal[0])-1), "wal-cost-%")
 			b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(round)/2/batch, "µs/write")
 		})
