@@ -28,6 +28,10 @@ type ListenerConfig struct {
 	// commit, except in transactions that show in pg_stat_activity as having written, and longer than the clocks of a server
 	// and its successor differ. Default 10 s. What the watchers have is not announced again, so all it costs is to
 	// read the rows.
+	//
+	// The exception does not hold for a single subscriber for which payloads had to be dropped at the limits of the Backlog: it is told what
+	// changed since the first of them arrived, less the overlap and nothing else. If a transaction was longer than that, and
+	// its announcement among what was dropped, then that subscriber hears of it with the row's next change.
 	CatchUpOverlap time.Duration
 	// CatchUpTimeout bounds the reading of one page. Default 30 s.
 	CatchUpTimeout time.Duration
@@ -130,6 +134,8 @@ type Listener struct {
 	snapshots map[uint32]*snapshot // by sending backend: what its statement ran under
 	outage    outage
 
+	marked chan struct{} // closed when there is a clock
+
 	mu        sync.Mutex
 	closed    bool
 	number    uint64 // of the connection made last
@@ -190,6 +196,7 @@ func NewListener(cfg ListenerConfig, backlog *Backlog) (*Listener, error) {
 		ended:    map[string]chan struct{}{},
 		lastErr:  errors.New("not connected yet"),
 		failures: map[Reason]uint64{},
+		marked:   make(chan struct{}),
 
 		interrupt: func() {},
 	}
@@ -311,8 +318,14 @@ func (l *Listener) sweepNow() {
 	l.interrupt()
 }
 
-// changesSince reads a page of what changed since a payload that arrived then was sent.
+// changesSince reads a page of what changed since a payload that arrived then was sent. What arrives before the first mark has to wait
+// for it: nothing else tells when that was by the server's clock.
 func (l *Listener) changesSince(ctx context.Context, arrived time.Time, after string) ([]Change, string, error) {
+	select {
+	case <-l.marked:
+	case <-ctx.Done():
+		return nil, "", ctx.Err()
+	}
 	l.mu.Lock()
 	clock := l.clock
 	l.mu.Unlock()

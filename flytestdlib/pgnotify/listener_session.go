@@ -243,6 +243,9 @@ func (l *Listener) requestSweep(ctx context.Context, conn *pgconn.PgConn, number
 	l.seen.mark()
 
 	l.mu.Lock()
+	if l.clock.asked.IsZero() {
+		close(l.marked)
+	}
 	l.clock, l.nextSweep = m, time.Time{}
 	counter := &l.catchUps.interval
 	switch {
