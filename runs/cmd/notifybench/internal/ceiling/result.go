@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/flyteorg/flyte/v2/runs/cmd/internal/measure"
 	"github.com/flyteorg/flyte/v2/runs/cmd/notifybench/internal/report"
 	"github.com/flyteorg/flyte/v2/runs/cmd/notifybench/internal/trial"
 )
@@ -24,11 +25,11 @@ type Form struct {
 	RoundTrips   int    `json:"roundTrips"`
 	Transactions int    `json:"transactions"`
 	// SentMs until the last confirmation, HeardMs until the last receipt, for all notifications of a run.
-	SentMs    trial.Spread `json:"sentMs"`
-	HeardMs   trial.Spread `json:"heardMs"`
-	PerSecond trial.Spread `json:"perSecond"`
+	SentMs    measure.Spread `json:"sentMs"`
+	HeardMs   measure.Spread `json:"heardMs"`
+	PerSecond measure.Spread `json:"perSecond"`
 	// Times that the form is as fast as single statements, within a round.
-	Faster trial.Spread `json:"timesSingle"`
+	Faster measure.Spread `json:"timesSingle"`
 }
 
 // statementWidth is how many calls the Sender puts into one statement at most.
@@ -63,7 +64,7 @@ func (r *Result) figures(value func(Run) float64) []trial.Figure {
 
 func (r *Result) complete() {
 	perSecond := r.figures(func(run Run) float64 { return float64(r.Config.N) / run.SentMs * 1000 })
-	faster := map[string]trial.Spread{}
+	faster := map[string]measure.Spread{}
 	for _, ratio := range trial.Ratios(perSecond, r.Config.Modes, []string{Single}) {
 		faster[ratio.Mode] = ratio.Spread
 	}

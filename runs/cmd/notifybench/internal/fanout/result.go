@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/flyteorg/flyte/v2/runs/cmd/internal/measure"
 	"github.com/flyteorg/flyte/v2/runs/cmd/notifybench/internal/report"
 	"github.com/flyteorg/flyte/v2/runs/cmd/notifybench/internal/trial"
 )
@@ -20,12 +21,12 @@ type Result struct {
 
 // Mode sums up the runs of one mode that count: a run that lost something, or had it twice, says nothing about speed.
 type Mode struct {
-	Mode              string       `json:"mode"`
-	SentPerSecond     trial.Spread `json:"sentPerSecond"`
-	ReceivedPerSecond trial.Spread `json:"receivedPerSecond"`
-	P50               trial.Spread `json:"p50Ms"`
-	P99               trial.Spread `json:"p99Ms"`
-	PerStatement      trial.Spread `json:"payloadsPerStatement"`
+	Mode              string         `json:"mode"`
+	SentPerSecond     measure.Spread `json:"sentPerSecond"`
+	ReceivedPerSecond measure.Spread `json:"receivedPerSecond"`
+	P50               measure.Spread `json:"p50Ms"`
+	P99               measure.Spread `json:"p99Ms"`
+	PerStatement      measure.Spread `json:"payloadsPerStatement"`
 }
 
 func (r *Result) figures(value func(Run) float64) []trial.Figure {
@@ -42,7 +43,7 @@ func sentPerSecond(run Run) float64 { return run.SentPerSecond }
 
 func (r *Result) complete() *Result {
 	for _, mode := range r.Config.Modes {
-		of := func(value func(Run) float64) trial.Spread { return trial.OfMode(r.figures(value), mode) }
+		of := func(value func(Run) float64) measure.Spread { return trial.OfMode(r.figures(value), mode) }
 		r.Modes = append(r.Modes, Mode{
 			Mode:              mode,
 			SentPerSecond:     of(sentPerSecond),

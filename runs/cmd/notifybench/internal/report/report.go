@@ -13,6 +13,7 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"github.com/flyteorg/flyte/v2/runs/cmd/internal/machine"
+	"github.com/flyteorg/flyte/v2/runs/cmd/internal/measure"
 	"github.com/flyteorg/flyte/v2/runs/cmd/notifybench/internal/server"
 	"github.com/flyteorg/flyte/v2/runs/cmd/notifybench/internal/trial"
 )
@@ -83,7 +84,7 @@ func Ms(ms float64) string {
 }
 
 // Spread formats a median with its bounds.
-func Spread(s trial.Spread, format func(float64) string) string {
+func Spread(s measure.Spread, format func(float64) string) string {
 	switch s.Runs {
 	case 0:
 		return "–"

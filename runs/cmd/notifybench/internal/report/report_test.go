@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/flyteorg/flyte/v2/runs/cmd/internal/measure"
 	"github.com/flyteorg/flyte/v2/runs/cmd/notifybench/internal/trial"
 )
 
@@ -16,9 +17,9 @@ func TestNumbers(t *testing.T) {
 }
 
 func TestSpreads(t *testing.T) {
-	assert.Equal(t, "–", Spread(trial.Spread{}, Rate))
-	assert.Equal(t, "2.0", Spread(trial.Of([]float64{2}), Rate))
-	assert.Equal(t, "2.0 (1.0–3.0)", Spread(trial.Of([]float64{1, 2, 3}), Rate))
+	assert.Equal(t, "–", Spread(measure.Spread{}, Rate))
+	assert.Equal(t, "2.0", Spread(measure.SpreadOf([]float64{2}), Rate))
+	assert.Equal(t, "2.0 (1.0–3.0)", Spread(measure.SpreadOf([]float64{1, 2, 3}), Rate))
 }
 
 func TestTables(t *testing.T) {
@@ -28,6 +29,6 @@ func TestTables(t *testing.T) {
 	out.Reset()
 	Ratios(&out, "writes", nil)
 	assert.Empty(t, out.String())
-	Ratios(&out, "writes", []trial.Ratio{{Mode: "a", To: "b", Spread: trial.Of([]float64{2})}})
+	Ratios(&out, "writes", []trial.Ratio{{Mode: "a", To: "b", Spread: measure.SpreadOf([]float64{2})}})
 	assert.Contains(t, out.String(), "a / b  2.00")
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/flyteorg/flyte/v2/runs/cmd/internal/measure"
 	"github.com/flyteorg/flyte/v2/runs/cmd/notifybench/internal/report"
 	"github.com/flyteorg/flyte/v2/runs/cmd/notifybench/internal/trial"
 )
@@ -21,12 +22,12 @@ type Result struct {
 
 // Mode sums up the runs of one mode that count.
 type Mode struct {
-	Mode            string       `json:"mode"`
-	WritesPerSecond trial.Spread `json:"writesPerSecond"`
-	WriteP99        trial.Spread `json:"writeP99Ms"`
-	P50             trial.Spread `json:"p50Ms"`
-	P95             trial.Spread `json:"p95Ms"`
-	P99             trial.Spread `json:"p99Ms"`
+	Mode            string         `json:"mode"`
+	WritesPerSecond measure.Spread `json:"writesPerSecond"`
+	WriteP99        measure.Spread `json:"writeP99Ms"`
+	P50             measure.Spread `json:"p50Ms"`
+	P95             measure.Spread `json:"p95Ms"`
+	P99             measure.Spread `json:"p99Ms"`
 }
 
 func (r *Result) figures(value func(Run) float64) []trial.Figure {
@@ -43,7 +44,7 @@ func writesPerSecond(run Run) float64 { return run.WritesPerSecond }
 
 func (r *Result) complete() {
 	for _, mode := range r.Config.Modes {
-		of := func(value func(Run) float64) trial.Spread { return trial.OfMode(r.figures(value), mode) }
+		of := func(value func(Run) float64) measure.Spread { return trial.OfMode(r.figures(value), mode) }
 		r.Modes = append(r.Modes, Mode{
 			Mode:            mode,
 			WritesPerSecond: of(writesPerSecond),

@@ -5,6 +5,8 @@ package trial
 import (
 	"math/rand/v2"
 	"slices"
+
+	"github.com/flyteorg/flyte/v2/runs/cmd/internal/measure"
 )
 
 // Trial is one run to make.
@@ -32,43 +34,22 @@ type Figure struct {
 	Value float64
 }
 
-// Spread is the middle and the bounds of several runs.
-type Spread struct {
-	Runs    int     `json:"runs"`
-	Median  float64 `json:"median"`
-	Lowest  float64 `json:"lowest"`
-	Highest float64 `json:"highest"`
-}
-
-// Of returns the spread of the values; the zero Spread for none.
-func Of(values []float64) Spread {
-	if len(values) == 0 {
-		return Spread{}
-	}
-	v := slices.Sorted(slices.Values(values))
-	middle := v[len(v)/2]
-	if len(v)%2 == 0 {
-		middle = (v[len(v)/2-1] + middle) / 2
-	}
-	return Spread{Runs: len(v), Median: middle, Lowest: v[0], Highest: v[len(v)-1]}
-}
-
 // OfMode returns the spread of one mode's figures.
-func OfMode(figures []Figure, mode string) Spread {
+func OfMode(figures []Figure, mode string) measure.Spread {
 	var values []float64
 	for _, f := range figures {
 		if f.Mode == mode {
 			values = append(values, f.Value)
 		}
 	}
-	return Of(values)
+	return measure.SpreadOf(values)
 }
 
 // Ratio is how much higher the figures of one mode are than those of another.
 type Ratio struct {
 	Mode string `json:"mode"`
 	To   string `json:"to"`
-	Spread
+	measure.Spread
 }
 
 // Ratios compares each mode with each reference that has figures, round by round.
@@ -87,7 +68,7 @@ func Ratios(figures []Figure, modes, references []string) []Ratio {
 				}
 			}
 			if len(values) > 0 {
-				all = append(all, Ratio{Mode: mode, To: to, Spread: Of(values)})
+				all = append(all, Ratio{Mode: mode, To: to, Spread: measure.SpreadOf(values)})
 			}
 		}
 	}

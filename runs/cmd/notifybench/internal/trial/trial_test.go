@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+
+	"github.com/flyteorg/flyte/v2/runs/cmd/internal/measure"
 )
 
 func TestEachRoundHasEachModeOnce(t *testing.T) {
@@ -29,13 +31,6 @@ func TestEachRoundHasEachModeOnce(t *testing.T) {
 	assert.True(t, slices.Equal(modes, []string{"a", "b", "c", "d"}), "the caller's list is left alone")
 }
 
-func TestSpread(t *testing.T) {
-	assert.Zero(t, Of(nil))
-	assert.Equal(t, Spread{Runs: 1, Median: 2, Lowest: 2, Highest: 2}, Of([]float64{2}))
-	assert.Equal(t, Spread{Runs: 3, Median: 2, Lowest: 1, Highest: 9}, Of([]float64{9, 1, 2}))
-	assert.Equal(t, Spread{Runs: 4, Median: 3, Lowest: 1, Highest: 9}, Of([]float64{9, 1, 2, 4}))
-}
-
 func TestRatiosAreTakenWithinARound(t *testing.T) {
 	figures := []Figure{
 		{Trial{1, "slow"}, 10}, {Trial{1, "fast"}, 50},
@@ -43,7 +38,7 @@ func TestRatiosAreTakenWithinARound(t *testing.T) {
 		{Trial{3, "fast"}, 7}, // its counterpart is void
 		{Trial{4, "slow"}, 0}, {Trial{4, "fast"}, 7},
 	}
-	assert.Equal(t, Spread{Runs: 4, Median: 7, Lowest: 5, Highest: 50}, OfMode(figures, "fast"))
-	assert.Equal(t, []Ratio{{Mode: "fast", To: "slow", Spread: Spread{Runs: 2, Median: 5, Lowest: 5, Highest: 5}}},
+	assert.Equal(t, measure.Spread{Runs: 4, Median: 7, Lowest: 5, Highest: 50}, OfMode(figures, "fast"))
+	assert.Equal(t, []Ratio{{Mode: "fast", To: "slow", Spread: measure.Spread{Runs: 2, Median: 5, Lowest: 5, Highest: 5}}},
 		Ratios(figures, []string{"slow", "fast"}, []string{"slow", "none"}))
 }

@@ -91,8 +91,8 @@ func bars(s *trial.Set, of []panelOf, caption string) chart.Chart {
 		for i, side := range s.Sides {
 			spread := s.Spread(side.Name, one.Figure)
 			bar := chart.Bar{
-				Name: side.Name, Color: colorOf(side.Name, i), Value: spread.Median, Low: spread.Min, High: spread.Max,
-				Text: figure(spread.Median, true), Missing: spread.N == 0,
+				Name: side.Name, Color: colorOf(side.Name, i), Value: spread.Median, Low: spread.Lowest, High: spread.Highest,
+				Text: figure(spread.Median, true), Missing: spread.Runs == 0,
 			}
 			if bar.Missing {
 				bar.Text = "no valid figure"
@@ -174,7 +174,7 @@ func distribution(s *trial.Set, title, axis string, of func(*trial.Trial) measur
 		middle := chart.Line{Name: side.Name, Color: colorOf(side.Name, i)}
 		for j, percentile := range measure.Percentiles {
 			if len(at[j]) == len(trials) && len(trials) > 0 {
-				middle.XY = append(middle.XY, plotter.XY{X: percentile, Y: trial.SpreadOf(at[j]).Median})
+				middle.XY = append(middle.XY, plotter.XY{X: percentile, Y: measure.SpreadOf(at[j]).Median})
 			}
 		}
 		lines = append(lines, middle)

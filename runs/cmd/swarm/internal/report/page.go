@@ -53,19 +53,19 @@ type headline struct{ Value, Text string }
 func headlines(s *trial.Set) (all []headline) {
 	for _, pair := range s.Pairs {
 		for _, f := range []trial.Figure{trial.UpdateRate, trial.UpdateP95} {
-			if ratio := s.Ratio(pair, f); ratio.N > 0 {
+			if ratio := s.Ratio(pair, f); ratio.Runs > 0 {
 				all = append(all, headline{figure(ratio.Median, true) + " ×", fmt.Sprintf("%s: %s ÷ %s", f.Name, pair.Subject, pair.Reference)})
 			}
 		}
 	}
 	for _, side := range s.Sides {
-		if never := s.Spread(side.Name, trial.Never); never.N > 0 {
+		if never := s.Spread(side.Name, trial.Never); never.Runs > 0 {
 			var of int64
 			for _, t := range s.Of(side.Name) {
 				_, watchers := t.Load.Never()
 				of += watchers
 			}
-			all = append(all, headline{figure(never.Max, true), fmt.Sprintf("of %d watchers never saw the end: %s", of, side.Name)})
+			all = append(all, headline{figure(never.Highest, true), fmt.Sprintf("of %d watchers never saw the end: %s", of, side.Name)})
 		}
 	}
 	return all

@@ -104,7 +104,7 @@ func figureTable(s *trial.Set) table {
 		known := false
 		for _, side := range s.Sides {
 			spread := s.Spread(side.Name, f)
-			known = known || spread.N > 0
+			known = known || spread.Runs > 0
 			row = append(row, withSpread(spread))
 		}
 		for _, pair := range s.Pairs {
@@ -245,13 +245,13 @@ func names(s *trial.Set, of func(*load.Result) []string) []string {
 
 func median(s *trial.Set, side string, of func(*trial.Trial) (float64, bool)) string {
 	spread := s.Spread(side, trial.Figure{Of: of})
-	return figure(spread.Median, spread.N > 0)
+	return figure(spread.Median, spread.Runs > 0)
 }
 
-func withSpread(s trial.Spread) string {
-	text := figure(s.Median, s.N > 0)
-	if s.N > 1 {
-		text += fmt.Sprintf(" (%s–%s)", figure(s.Min, true), figure(s.Max, true))
+func withSpread(s measure.Spread) string {
+	text := figure(s.Median, s.Runs > 0)
+	if s.Runs > 1 {
+		text += fmt.Sprintf(" (%s–%s)", figure(s.Lowest, true), figure(s.Highest, true))
 	}
 	return text
 }

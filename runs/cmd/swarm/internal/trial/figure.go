@@ -1,7 +1,6 @@
 package trial
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/flyteorg/flyte/v2/runs/cmd/internal/measure"
@@ -132,32 +131,15 @@ func WatchOf(t *Trial, stream string) load.WatchResult {
 	return t.Load.Watches[i]
 }
 
-// Spread is the median of some trials, and the least and the greatest of them.
-type Spread struct {
-	Median, Min, Max float64
-	// N is the number of trials; with none of them the others are 0.
-	N int
-}
-
-// SpreadOf values, whose order it changes.
-func SpreadOf(values []float64) Spread {
-	if len(values) == 0 {
-		return Spread{}
-	}
-	slices.SortFunc(values, cmp.Compare)
-	n := len(values)
-	return Spread{Median: (values[(n-1)/2] + values[n/2]) / 2, Min: values[0], Max: values[n-1], N: n}
-}
-
 // Spread of a figure over the trials of a side.
-func (s *Set) Spread(side string, f Figure) Spread {
+func (s *Set) Spread(side string, f Figure) measure.Spread {
 	var values []float64
 	for _, t := range s.Of(side) {
 		if value, ok := s.value(t, f); ok {
 			values = append(values, value)
 		}
 	}
-	return SpreadOf(values)
+	return measure.SpreadOf(values)
 }
 
 func (s *Set) value(t *Trial, f Figure) (float64, bool) {
@@ -169,7 +151,7 @@ func (s *Set) value(t *Trial, f Figure) (float64, bool) {
 }
 
 // Ratio of a figure, subject by reference, within each round that has both.
-func (s *Set) Ratio(p Pair, f Figure) Spread {
+func (s *Set) Ratio(p Pair, f Figure) measure.Spread {
 	var values []float64
 	for _, subject := range s.Of(p.Subject) {
 		for _, reference := range s.Of(p.Reference) {
@@ -180,5 +162,5 @@ func (s *Set) Ratio(p Pair, f Figure) Spread {
 			}
 		}
 	}
-	return SpreadOf(values)
+	return measure.SpreadOf(values)
 }
