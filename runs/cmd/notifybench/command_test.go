@@ -44,7 +44,7 @@ func TestErrorsAreOneClearLine(t *testing.T) {
 		"streams: 5 writers want a stream each, there are 4":    {"stream", "--writers", "5", "--streams", "4"},
 		"n: 0 is not between 1 and 100000":                      {"ceiling", "--n", "0"},
 		`mode: "both" is none of single, batched`:               {"fanout", "--mode", "single,both"},
-		"rtt: -1s is not between 0 and 10s":                     {"ceiling", "--rtt", "-1s"},
+		"rtt: -1s is not between 0s and 10s":                    {"ceiling", "--rtt", "-1s"},
 		`invalid argument "many" for "--readers" flag: `:        {"stream", "--readers", "many"},
 		"unknown flag: --writers":                               {"fanout", "--writers", "1"},
 		`unknown command "postgres://a/b" for "notifybench cei`: {"ceiling", "postgres://a/b"},

@@ -4,9 +4,9 @@ package ceiling
 
 import (
 	"errors"
-	"fmt"
 	"slices"
-	"strings"
+
+	"github.com/flyteorg/flyte/v2/runs/cmd/internal/bounds"
 )
 
 // The forms.
@@ -46,23 +46,9 @@ func (c Config) Connections() int { return 3 }
 
 // Validate names what is out of bounds.
 func (c Config) Validate() error {
-	var wrong []error
-	if c.N < 1 || c.N > 100000 {
-		wrong = append(wrong, fmt.Errorf("n: %d is not between 1 and 100000", c.N))
-	}
-	if c.Rounds < 1 || c.Rounds > 1000 {
-		wrong = append(wrong, fmt.Errorf("repeat: %d is not between 1 and 1000", c.Rounds))
-	}
-	if len(c.Modes) == 0 {
-		wrong = append(wrong, fmt.Errorf("mode: none is given, there are %s", strings.Join(Forms, ", ")))
-	}
-	for i, mode := range c.Modes {
-		if !slices.Contains(Forms, mode) {
-			wrong = append(wrong, fmt.Errorf("mode: %q is none of %s", mode, strings.Join(Forms, ", ")))
-		}
-		if slices.Contains(c.Modes[:i], mode) {
-			wrong = append(wrong, fmt.Errorf("mode: %s is named twice; --repeat runs modes again", mode))
-		}
-	}
-	return errors.Join(wrong...)
+	return errors.Join(
+		bounds.Between("n", c.N, 1, 100_000),
+		bounds.Between("repeat", c.Rounds, 1, 1000),
+		bounds.Distinct("mode", c.Modes, Forms),
+	)
 }

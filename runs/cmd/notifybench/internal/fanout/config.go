@@ -11,8 +11,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
+
+	"github.com/flyteorg/flyte/v2/runs/cmd/internal/bounds"
 )
 
 // The modes: how a payload gets to the server.
@@ -49,41 +50,19 @@ func (c Config) Connections() int { return c.Listeners + c.Notifiers + 1 }
 
 // Validate names what is out of bounds.
 func (c Config) Validate() error {
-	var wrong []error
-	between := func(name string, n, low, high int) {
-		if n < low || n > high {
-			wrong = append(wrong, fmt.Errorf("%s: %d is not between %d and %d", name, n, low, high))
-		}
-	}
-	between("listeners", c.Listeners, 1, 10000)
-	between("notifiers", c.Notifiers, 1, 10000)
-	between("channels", c.Channels, 1, 10000)
-	between("pending", c.Pending, 1, 1000000)
-	between("repeat", c.Rounds, 1, 1000)
+	var deaf error
 	if c.Channels > c.Listeners {
-		wrong = append(wrong, fmt.Errorf("channels: nobody would hear some of the %d channels with %d listeners", c.Channels, c.Listeners))
+		deaf = fmt.Errorf("channels: nobody would hear some of the %d channels with %d listeners", c.Channels, c.Listeners)
 	}
-	if c.Duration < 10*time.Millisecond || c.Duration > time.Hour {
-		wrong = append(wrong, fmt.Errorf("duration: %s is not between 10ms and 1h", c.Duration))
-	}
-	if c.Settle < time.Second || c.Settle > time.Hour {
-		wrong = append(wrong, fmt.Errorf("settle: %s is not between 1s and 1h", c.Settle))
-	}
-	wrong = append(wrong, checkModes(c.Modes))
-	return errors.Join(wrong...)
-}
-
-func checkModes(modes []string) error {
-	if len(modes) == 0 {
-		return fmt.Errorf("mode: none is given, there are %s", strings.Join(Modes, ", "))
-	}
-	for i, mode := range modes {
-		if !slices.Contains(Modes, mode) {
-			return fmt.Errorf("mode: %q is none of %s", mode, strings.Join(Modes, ", "))
-		}
-		if slices.Contains(modes[:i], mode) {
-			return fmt.Errorf("mode: %s is named twice; --repeat runs modes again", mode)
-		}
-	}
-	return nil
+	return errors.Join(
+		bounds.Between("listeners", c.Listeners, 1, 10_000),
+		bounds.Between("notifiers", c.Notifiers, 1, 10_000),
+		bounds.Between("channels", c.Channels, 1, 10_000),
+		bounds.Between("pending", c.Pending, 1, 1_000_000),
+		bounds.Between("repeat", c.Rounds, 1, 1000),
+		deaf,
+		bounds.Between("duration", c.Duration, 10*time.Millisecond, time.Hour),
+		bounds.Between("settle", c.Settle, time.Second, time.Hour),
+		bounds.Distinct("mode", c.Modes, Modes),
+	)
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/flyteorg/flyte/v2/flytestdlib/database/embedded"
 	"github.com/flyteorg/flyte/v2/flytestdlib/database/pgproxy"
+	"github.com/flyteorg/flyte/v2/runs/cmd/internal/bounds"
 )
 
 // Timeout bounds every single step that is no measurement: a connection, a statement, a clean-up.
@@ -50,8 +51,8 @@ type Server struct {
 
 // Open finds or starts the server and checks that it has what is needed. The caller owes Close.
 func Open(ctx context.Context, cfg Config, needs Needs) (*Server, error) {
-	if cfg.RTT < 0 || cfg.RTT > 10*time.Second {
-		return nil, fmt.Errorf("rtt: %s is not between 0 and 10s", cfg.RTT)
+	if err := bounds.Between("rtt", cfg.RTT, 0, 10*time.Second); err != nil {
+		return nil, err
 	}
 	s := &Server{dsn: cfg.DSN}
 	if err := s.open(ctx, cfg, needs); err != nil {

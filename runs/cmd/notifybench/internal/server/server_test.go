@@ -47,7 +47,7 @@ func TestWhatCannotBeMeasured(t *testing.T) {
 	}{
 		"dsn: cannot parse `nonsense`":            {Config{DSN: "nonsense"}, Needs{}},
 		"no connection: ":                         {Config{DSN: "postgres://u:secret@127.0.0.1:1/d"}, Needs{}},
-		"rtt: -1s is not between 0 and 10s":       {Config{RTT: -time.Second}, Needs{}},
+		"rtt: -1s is not between 0s and 10s":      {Config{RTT: -time.Second}, Needs{}},
 		"rtt: the delaying proxy needs TCP":       {Config{DSN: "host=/tmp dbname=d", RTT: 1}, Needs{}},
 		"rtt: the delaying proxy leads to one":    {Config{DSN: "postgres://a,b/d", RTT: 1}, Needs{}},
 		"rtt: no TLS passes the delaying proxy":   {Config{DSN: "postgres://a/d?sslmode=require", RTT: 1}, Needs{}},

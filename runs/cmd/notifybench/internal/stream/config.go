@@ -13,8 +13,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
+
+	"github.com/flyteorg/flyte/v2/runs/cmd/internal/bounds"
 )
 
 // The modes: how readers learn of a row.
@@ -57,52 +58,28 @@ func (c Config) Connections() int { return c.Writers + c.Readers + 2 }
 
 // Validate names what is out of bounds.
 func (c Config) Validate() error {
-	var wrong []error
-	between := func(name string, n, low, high int) {
-		if n < low || n > high {
-			wrong = append(wrong, fmt.Errorf("%s: %d is not between %d and %d", name, n, low, high))
-		}
-	}
-	within := func(name string, d, low, high time.Duration) {
-		if d < low || d > high {
-			wrong = append(wrong, fmt.Errorf("%s: %s is not between %s and %s", name, d, low, high))
-		}
-	}
-	between("writers", c.Writers, 1, 10000)
-	between("streams", c.Streams, 1, 1000000)
-	between("readers", c.Readers, 1, 10000)
-	between("repeat", c.Rounds, 1, 1000)
+	var idle, lost error
 	if c.Streams < c.Writers {
-		wrong = append(wrong, fmt.Errorf("streams: %d writers want a stream each, there are %d", c.Writers, c.Streams))
+		idle = fmt.Errorf("streams: %d writers want a stream each, there are %d", c.Writers, c.Streams)
 	}
-	within("duration", c.Duration, 10*time.Millisecond, time.Hour)
-	within("poll", c.Poll, time.Millisecond, time.Hour)
-	within("fallback", c.Fallback, 10*time.Millisecond, time.Hour)
-	within("flush", c.Flush, 0, time.Minute)
-	within("settle", c.Settle, time.Second, 2*time.Hour)
 	if c.Settle <= c.Fallback || c.Settle <= c.Poll {
-		wrong = append(wrong, fmt.Errorf("settle: %s is not longer than fallback (%s) and poll (%s): what only these find would count as lost", c.Settle, c.Fallback, c.Poll))
+		lost = fmt.Errorf("settle: %s is not longer than fallback (%s) and poll (%s): what only these find would count as lost", c.Settle, c.Fallback, c.Poll)
 	}
-	if !(c.Rate >= 0 && c.Rate <= 1e7) { // NaN neither
-		wrong = append(wrong, fmt.Errorf("rate: %g is not between 0 and 10000000", c.Rate))
-	}
-	wrong = append(wrong, checkModes(c.Modes))
-	return errors.Join(wrong...)
-}
-
-func checkModes(modes []string) error {
-	if len(modes) == 0 {
-		return fmt.Errorf("mode: none is given, there are %s", strings.Join(Modes, ", "))
-	}
-	for i, mode := range modes {
-		if !slices.Contains(Modes, mode) {
-			return fmt.Errorf("mode: %q is none of %s", mode, strings.Join(Modes, ", "))
-		}
-		if slices.Contains(modes[:i], mode) {
-			return fmt.Errorf("mode: %s is named twice; --repeat runs modes again", mode)
-		}
-	}
-	return nil
+	return errors.Join(
+		bounds.Between("writers", c.Writers, 1, 10_000),
+		bounds.Between("streams", c.Streams, 1, 1_000_000),
+		bounds.Between("readers", c.Readers, 1, 10_000),
+		bounds.Between("repeat", c.Rounds, 1, 1000),
+		idle,
+		bounds.Between("duration", c.Duration, 10*time.Millisecond, time.Hour),
+		bounds.Between("poll", c.Poll, time.Millisecond, time.Hour),
+		bounds.Between("fallback", c.Fallback, 10*time.Millisecond, time.Hour),
+		bounds.Between("flush", c.Flush, 0, time.Minute),
+		bounds.Between("settle", c.Settle, time.Second, 2*time.Hour),
+		lost,
+		bounds.Between("rate", c.Rate, 0, 1e7),
+		bounds.Distinct("mode", c.Modes, Modes),
+	)
 }
 
 // follows returns the streams of a reader. With fewer readers than streams they share them out; with more, several read the same.

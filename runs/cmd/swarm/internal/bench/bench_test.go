@@ -135,14 +135,14 @@ func TestPlanHasEveryModeOnceInEachRoundInManyOrders(t *testing.T) {
 
 func TestConfigNamesWhatIsWrong(t *testing.T) {
 	for want, change := range map[string]func(*Config){
-		"modes: name at least one of serial, batched, off": func(c *Config) { c.Modes = nil },
-		`modes: "quick" is none of serial, batched, off`:   func(c *Config) { c.Modes = []string{"quick"} },
-		"modes: off is there twice":                        func(c *Config) { c.Modes = []string{"off", "serial", "off"} },
-		"repeat: 0 is not between 1 and 1000":              func(c *Config) { c.Repeat = 0 },
-		"rtt: -1s is not between 0 and 10s":                func(c *Config) { c.RTT = -time.Second },
-		"jitter: 1m0s is not between 0 and 10s":            func(c *Config) { c.Jitter = time.Minute },
-		"commit-latency: 11s is not between 0 and 10s":     func(c *Config) { c.CommitLatency = 11 * time.Second },
-		"k: 0 is not between 1 and 10000":                  func(c *Config) { c.Load.Runs = 0 },
+		"modes: none is given, there are serial, batched, off":  func(c *Config) { c.Modes = nil },
+		`modes: "quick" is none of serial, batched, off`:        func(c *Config) { c.Modes = []string{"quick"} },
+		"modes: off is named twice; --repeat measures it again": func(c *Config) { c.Modes = []string{"off", "serial", "off"} },
+		"repeat: 0 is not between 1 and 1000":                   func(c *Config) { c.Repeat = 0 },
+		"rtt: -1s is not between 0s and 10s":                    func(c *Config) { c.RTT = -time.Second },
+		"jitter: 1m0s is not between 0s and 10s":                func(c *Config) { c.Jitter = time.Minute },
+		"commit-latency: 11s is not between 0s and 10s":         func(c *Config) { c.CommitLatency = 11 * time.Second },
+		"k: 0 is not between 1 and 10000":                       func(c *Config) { c.Load.Runs = 0 },
 	} {
 		cfg := DefaultConfig()
 		change(&cfg)

@@ -1,11 +1,11 @@
 package bench
 
 import (
-	"fmt"
+	"errors"
 	"slices"
-	"strings"
 	"time"
 
+	"github.com/flyteorg/flyte/v2/runs/cmd/internal/bounds"
 	"github.com/flyteorg/flyte/v2/runs/cmd/swarm/internal/load"
 	"github.com/flyteorg/flyte/v2/runs/repository/impl"
 )
@@ -13,10 +13,7 @@ import (
 // The notify modes, in the order to show them in.
 var modes = []string{string(impl.NotifyModeSerial), string(impl.NotifyModeBatched), string(impl.NotifyModeOff)}
 
-const (
-	maxRepeat  = 1_000
-	maxLatency = 10 * time.Second
-)
+const maxLatency = 10 * time.Second
 
 // Config says what to compare, and at which distance.
 type Config struct {
@@ -42,29 +39,14 @@ func DefaultConfig() Config {
 	return cfg
 }
 
-// Validate names the first field that is wrong, as its flag is called, and its bounds.
+// Validate names the fields that are wrong, as their flags are called, and their bounds.
 func (c Config) Validate() error {
-	if len(c.Modes) == 0 {
-		return fmt.Errorf("modes: name at least one of %s", strings.Join(modes, ", "))
-	}
-	for i, mode := range c.Modes {
-		if !slices.Contains(modes, mode) {
-			return fmt.Errorf("modes: %q is none of %s", mode, strings.Join(modes, ", "))
-		}
-		if slices.Contains(c.Modes[:i], mode) {
-			return fmt.Errorf("modes: %s is there twice", mode)
-		}
-	}
-	if c.Repeat < 1 || c.Repeat > maxRepeat {
-		return fmt.Errorf("repeat: %d is not between 1 and %d", c.Repeat, maxRepeat)
-	}
-	for _, one := range []struct {
-		flag  string
-		value time.Duration
-	}{{"rtt", c.RTT}, {"jitter", c.Jitter}, {"commit-latency", c.CommitLatency}} {
-		if one.value < 0 || one.value > maxLatency {
-			return fmt.Errorf("%s: %v is not between 0 and %v", one.flag, one.value, maxLatency)
-		}
-	}
-	return c.Load.Validate()
+	return errors.Join(
+		bounds.Distinct("modes", c.Modes, modes),
+		bounds.Between("repeat", c.Repeat, 1, 1000),
+		bounds.Between("rtt", c.RTT, 0, maxLatency),
+		bounds.Between("jitter", c.Jitter, 0, maxLatency),
+		bounds.Between("commit-latency", c.CommitLatency, 0, maxLatency),
+		c.Load.Validate(),
+	)
 }

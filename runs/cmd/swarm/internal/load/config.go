@@ -1,11 +1,14 @@
 package load
 
 import (
+	"errors"
 	"fmt"
 	"net/url"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/flyteorg/flyte/v2/runs/cmd/internal/bounds"
 )
 
 // Bounds of the sizes.
@@ -16,6 +19,7 @@ const (
 	maxConcurrency = 4_096
 	maxWatchers    = 10_000
 	maxBatch       = 5_000
+	maxTime        = 24 * time.Hour
 )
 
 // Ways to report events.
@@ -84,57 +88,32 @@ func DefaultConfig() Config {
 	}
 }
 
-// Validate names the first field that is wrong, as its flag is called, and its bounds.
+// Validate names the fields that are wrong, as their flags are called, and their bounds.
 func (c Config) Validate() error {
+	var wrong []error
 	endpoint, err := url.Parse(c.Endpoint)
 	if err != nil || endpoint.Host == "" || !slices.Contains([]string{"http", "https"}, endpoint.Scheme) {
-		return fmt.Errorf("endpoint: %q is no http:// or https:// URL", c.Endpoint)
-	}
-	for _, one := range []struct {
-		flag, value string
-		allowed     []string
-	}{
-		{"protocol", c.Protocol, []string{ProtocolGRPC, ProtocolGRPCWeb, ProtocolConnect}},
-		{"events", c.Events, []string{EventsInternal, EventsProxy, EventsBoth, EventsNone}},
-	} {
-		if !slices.Contains(one.allowed, one.value) {
-			return fmt.Errorf("%s: %q is none of %s", one.flag, one.value, strings.Join(one.allowed, ", "))
-		}
+		wrong = append(wrong, fmt.Errorf("endpoint: %q is no http:// or https:// URL", c.Endpoint))
 	}
 	for _, one := range []struct{ flag, value string }{{"org", c.Org}, {"project", c.Project}, {"domain", c.Domain}} {
 		if n := len(one.value); n < 1 || n > 63 || strings.Contains(one.value, "/") {
-			return fmt.Errorf("%s: %q must have 1 to 63 characters and no slash", one.flag, one.value)
-		}
-	}
-	for _, one := range []struct {
-		flag            string
-		value, low, top int
-	}{
-		{"k", c.Runs, 1, maxRuns},
-		{"n", c.Actions, 1, maxActions},
-		{"concurrency", c.Concurrency, 1, maxConcurrency},
-		{"parallel", c.Parallel, 1, maxRuns},
-		{"event-batch", c.EventBatch, 1, maxBatch},
-		{"action-watchers", c.ActionWatchers, 0, maxWatchers},
-	} {
-		if one.value < one.low || one.value > one.top {
-			return fmt.Errorf("%s: %d is not between %d and %d", one.flag, one.value, one.low, one.top)
+			wrong = append(wrong, fmt.Errorf("%s: %q must have 1 to 63 characters and no slash", one.flag, one.value))
 		}
 	}
 	if total := c.Runs * c.Actions; total > maxTotal {
-		return fmt.Errorf("k × n: %d actions are more than %d", total, maxTotal)
+		wrong = append(wrong, fmt.Errorf("k × n: %d actions are more than %d", total, maxTotal))
 	}
-	for _, one := range []struct {
-		flag       string
-		value, low time.Duration
-	}{
-		{"duration", c.Duration, 0},
-		{"settle", c.Settle, 0},
-		{"timeout", c.Timeout, time.Millisecond},
-	} {
-		if one.value < one.low || one.value > 24*time.Hour {
-			return fmt.Errorf("%s: %v is not between %v and 24h", one.flag, one.value, one.low)
-		}
-	}
-	return nil
+	return errors.Join(append(wrong,
+		bounds.OneOf("protocol", c.Protocol, []string{ProtocolGRPC, ProtocolGRPCWeb, ProtocolConnect}),
+		bounds.OneOf("events", c.Events, []string{EventsInternal, EventsProxy, EventsBoth, EventsNone}),
+		bounds.Between("k", c.Runs, 1, maxRuns),
+		bounds.Between("n", c.Actions, 1, maxActions),
+		bounds.Between("concurrency", c.Concurrency, 1, maxConcurrency),
+		bounds.Between("parallel", c.Parallel, 1, maxRuns),
+		bounds.Between("event-batch", c.EventBatch, 1, maxBatch),
+		bounds.Between("action-watchers", c.ActionWatchers, 0, maxWatchers),
+		bounds.Between("duration", c.Duration, 0, maxTime),
+		bounds.Between("settle", c.Settle, 0, maxTime),
+		bounds.Between("timeout", c.Timeout, time.Millisecond, maxTime),
+	)...)
 }
