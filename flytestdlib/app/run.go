@@ -139,6 +139,7 @@ func (a *App) takeDown(ctx context.Context, servers []*server) error {
 	for _, s := range servers {
 		_ = s.http.Close()
 	}
+	logger.Flush()
 	if len(errs) == 0 {
 		logger.Infof(ctx, "shutdown: done")
 	}

@@ -11,6 +11,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/flyteorg/flyte/v2/flytestdlib/logger"
 )
 
 func TestDrainingEndsStreamsAndLetsRequestsFinish(t *testing.T) {
@@ -192,4 +194,20 @@ func TestWhenReadyIsCalledClientsAreServed(t *testing.T) {
 	err := a.Run(ctx, func(context.Context) error { return nil }, func() { served = a.started.Load(); stop() })
 	require.NoError(t, err)
 	assert.True(t, served)
+}
+
+func TestWhatTheLogHoldsBackIsToldAtTheEnd(t *testing.T) {
+	logs := logged(t)
+	a := New(testConfig())
+	lines := logger.Fold{Every: time.Hour}
+	a.OnClose("something that complains", func(ctx context.Context) error {
+		for range 3 {
+			lines.Warnf(ctx, "kind", "complaint")
+		}
+		return nil
+	})
+	l := beginReady(t, a)
+	l.stop()
+	require.NoError(t, l.end())
+	assert.Contains(t, logs(), "complaint (and 1 more like it within 1h0m0s)")
 }

@@ -2,6 +2,7 @@ package database
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	gormlog "gorm.io/gorm/logger"
@@ -12,8 +13,11 @@ import (
 // slowStatement is how long a statement may take before it is worth a warning. Far above a round trip, far below a user's patience.
 const slowStatement = time.Second
 
-// gormLogger writes gorm's messages to the service's log. Failed statements are not among them: their error goes to the caller, who
-// knows whether it is one. Without statements, SQL is logged with placeholders, since values may be user data.
+// slowLines writes about slow statements. When the database is slow or does not answer, all of them are.
+var slowLines = logger.Fold{Every: 10 * time.Second}
+
+// gormLogger writes gorm's messages to the service's log. Statements that fail are among them only if that took long: their error goes to the
+// caller, who knows whether it is one. Without statements, SQL is logged with placeholders, since values may be user data.
 type gormLogger struct {
 	statements bool // every statement, with its values
 }
@@ -43,14 +47,23 @@ func (gormLogger) Error(ctx context.Context, format string, args ...any) {
 
 // Trace is called after each statement; what gives its text is expensive and called only if it is logged.
 func (l gormLogger) Trace(ctx context.Context, begin time.Time, statement func() (sql string, rows int64), err error) {
-	took := time.Since(begin)
-	switch {
-	case took >= slowStatement:
-		sql, rows := statement()
-		logger.Warnf(ctx, "slow statement: %s, %d rows, error %v: %s", took, rows, err, sql)
-	case l.statements:
-		sql, rows := statement()
+	took := time.Since(begin).Round(time.Microsecond)
+	slow := took >= slowStatement
+	if !slow && !l.statements {
+		return
+	}
+	sql, rows := statement()
+	if l.statements {
 		logger.Debugf(ctx, "statement: %s, %d rows, error %v: %s", took, rows, err, sql)
+	} else {
+		sql = strings.Join(strings.Fields(sql), " ") // one line, and no value in it that this could change
+	}
+	switch {
+	case !slow:
+	case err != nil:
+		slowLines.Warnf(ctx, "failed", "slow statement: failed after %s, the wait for a connection included: %v: %s", took, err, sql)
+	default:
+		slowLines.Warnf(ctx, "done", "slow statement: %s, the wait for a connection included, %d rows: %s", took, rows, sql)
 	}
 }
 

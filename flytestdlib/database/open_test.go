@@ -5,6 +5,7 @@ package database_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -193,6 +194,7 @@ type writerFunc func([]byte) (int, error)
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
 func TestStatementsAreLoggedOnRequestOnly(t *testing.T) {
+	logger.Flush()
 	logged := captureLog(t)
 	config := dbtest.Config(t)
 	quiet := open(t, config)
@@ -201,8 +203,27 @@ func TestStatementsAreLoggedOnRequestOnly(t *testing.T) {
 
 	// A slow statement is worth a line, without the values.
 	require.NoError(t, quiet.Exec("SELECT pg_sleep(1.1), ?::text", "quiet value").Error)
-	require.Contains(t, logged(), "slow statement")
+	logger.Flush()
+	require.Contains(t, logged(), "slow statement: ")
 	require.NotContains(t, logged(), "quiet value")
+
+	// Many are not worth many, also when they fail.
+	ctx, cancel := context.WithTimeout(t.Context(), 1100*time.Millisecond)
+	defer cancel()
+	var group errgroup.Group
+	for range 10 {
+		group.Go(func() error { return quiet.Exec("SELECT\n\tpg_sleep(1.1)").Error })
+		group.Go(func() error {
+			if err := quiet.WithContext(ctx).Exec("SELECT pg_sleep(60)").Error; err == nil {
+				return errors.New("it was not given up")
+			}
+			return nil
+		})
+	}
+	require.NoError(t, group.Wait())
+	logger.Flush()
+	require.Regexp(t, `slow statement: [\d.]+s, the wait for a connection included, 1 rows: SELECT pg_sleep\(1.1\) \(and \d more`, logged())
+	require.Regexp(t, `slow statement: failed after [\d.]+s, the wait for a connection included: .*: SELECT pg_sleep\(60\) \(and \d more`, logged())
 
 	config.Postgres.Debug = true
 	require.NoError(t, open(t, config).Exec("SELECT ?::text", "loud value").Error)
