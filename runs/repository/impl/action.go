@@ -62,7 +62,7 @@ type actionRepo struct {
 	mu                sync.RWMutex
 	runSubscribers    map[chan string]bool
 	actionSubscribers map[chan string]bool
-	skips             skips
+	skipLines         logger.Fold
 
 	// Used by readingAhead.
 	joint *jointReader
@@ -113,6 +113,7 @@ func newActionRepo(db *gorm.DB, dbConfig database.DbConfig, options ...Option) (
 		quiet:             quietInterval,
 		runSubscribers:    make(map[chan string]bool),
 		actionSubscribers: make(map[chan string]bool),
+		skipLines:         logger.Fold{Every: skipLinePause},
 		done:              make(chan struct{}),
 		fanoutStopped:     make(chan struct{}),
 	}
@@ -293,7 +294,7 @@ func (r *actionRepo) offer(ctx context.Context, subscribers map[chan string]bool
 		select {
 		case subscriber <- payload:
 		default:
-			r.skips.say(ctx, channel, payload, time.Now())
+			r.saySkipped(ctx, channel, payload)
 		}
 	}
 }

@@ -2,34 +2,16 @@ package impl
 
 import (
 	"context"
-	"sync"
 	"time"
-
-	"github.com/flyteorg/flyte/v2/flytestdlib/logger"
 )
 
-// skipLinePause is the time between two lines about full subscribers.
-const skipLinePause = 10 * time.Second
+// skipLinePause is the time between two lines about full subscribers. Under load there are thousands of them a second, for as long as the load
+// lasts, and nothing is wrong: the backlog keeps for each what it was not offered. Whether one stays behind is for a metric to tell.
+const skipLinePause = 15 * time.Minute
 
-// skips writes about full subscribers: under load there are thousands, and nothing is wrong, since the backlog keeps for each what it was not
-// offered. The zero value is ready; say may be called from any goroutine.
-type skips struct {
-	mu       sync.Mutex
-	nextLine time.Time
-	untold   int
-}
-
-// say tells of a payload that a full subscriber was not offered, or counts it for the next line.
-func (s *skips) say(ctx context.Context, channel, payload string, now time.Time) {
-	s.mu.Lock()
-	if now.Before(s.nextLine) {
-		s.untold++
-		s.mu.Unlock()
-		return
-	}
-	untold := s.untold
-	s.nextLine, s.untold = now.Add(skipLinePause), 0
-	s.mu.Unlock() // a log may block
-
-	logger.Warnf(ctx, "a subscriber of %s is full, skipping %q for it, which it is given later (%d more since the last line)", channel, payload, untold)
+// saySkipped tells of a payload that a full subscriber was not offered.
+func (r *actionRepo) saySkipped(ctx context.Context, channel, payload string) {
+	r.skipLines.Warnf(ctx, channel,
+		"watchers on %s read more slowly than changes come: %q is kept for one and delivered when it has room; nothing is lost and nothing needs doing",
+		channel, payload)
 }

@@ -3,20 +3,28 @@ package impl
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/flyteorg/flyte/v2/flytestdlib/logger"
 )
 
-func TestOneLineStandsForManySkips(t *testing.T) {
+func TestOneLineStandsForManySkipsAndSaysThatNothingIsWrong(t *testing.T) {
 	log := logged(t)
-	var s skips
-	began := time.Now()
-	for i := range 1000 {
-		s.say(t.Context(), "c", "p", began.Add(time.Duration(i)*time.Millisecond))
+	r := &actionRepo{skipLines: logger.Fold{Every: skipLinePause}}
+	for range 1000 {
+		r.saySkipped(t.Context(), "skips-test", "p/d/r/a1")
 	}
-	assert.Equal(t, 1, strings.Count(log(), "is full"))
-	s.say(t.Context(), "c", "late", began.Add(skipLinePause))
-	assert.Contains(t, log(), `skipping \"late\" for it, which it is given later (999 more since the last line)`)
-	assert.Equal(t, 2, strings.Count(log(), "is full"))
+	logger.Flush()
+	var lines []string
+	for line := range strings.Lines(log()) {
+		if strings.Contains(line, "skips-test") {
+			lines = append(lines, line)
+		}
+	}
+	require.Len(t, lines, 2)
+	assert.Contains(t, lines[0], "level=WARN")
+	assert.Contains(t, lines[0], "nothing is lost and nothing needs doing")
+	assert.Regexp(t, `and 998 more like it within 15m0s`, lines[1])
 }

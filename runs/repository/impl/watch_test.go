@@ -279,7 +279,7 @@ func TestAFullSubscriberIsSkippedWithAWarningAndOthersAreNot(t *testing.T) {
 	}
 	heard <- nil // skipped, and proof that what came before is through
 	assert.Len(t, full, subscriberCapacity)
-	assert.Contains(t, log(), `is full, skipping \"proj/dev/run/a100\"`)
+	assert.Contains(t, log(), `\"proj/dev/run/a100\" is kept for one`)
 	assert.NotContains(t, log(), `a102`, "one line stands for all")
 	assert.NotContains(t, log(), "a99\"")
 	assert.Equal(t, "proj/dev/run/a0", <-full)
