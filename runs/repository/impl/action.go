@@ -63,6 +63,7 @@ type actionRepo struct {
 	runSubscribers    map[chan string]bool
 	actionSubscribers map[chan string]bool
 	skipLines         logger.Fold
+	unreadLines       logger.Fold
 
 	// Used by readingAhead.
 	joint *jointReader
@@ -114,6 +115,7 @@ func newActionRepo(db *gorm.DB, dbConfig database.DbConfig, options ...Option) (
 		runSubscribers:    make(map[chan string]bool),
 		actionSubscribers: make(map[chan string]bool),
 		skipLines:         logger.Fold{Every: skipLinePause},
+		unreadLines:       logger.Fold{Every: 10 * time.Second},
 		done:              make(chan struct{}),
 		fanoutStopped:     make(chan struct{}),
 	}
@@ -356,8 +358,12 @@ func (r *actionRepo) WatchAllRunUpdates(ctx context.Context, updates chan<- *mod
 			if ctx.Err() != nil {
 				return // the watcher has left meanwhile, which is why the read failed, if it did
 			}
-			if err != nil {
-				logger.Warnf(ctx, "skipping an update of run %q that cannot be read: %v", payload, err)
+			switch {
+			case errors.Is(err, sql.ErrNoRows):
+				logger.Debugf(ctx, "skipping an update: %v", err) // as in sendAction
+				continue
+			case err != nil:
+				r.unreadLines.Warnf(ctx, "run", "skipping an update of run %q that cannot be read, until it can: %v", payload, err)
 				continue
 			}
 			send(ctx, updates, run)

@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/flyteorg/flyte/v2/flytestdlib/database/dbtest"
 	"github.com/flyteorg/flyte/v2/gen/go/flyteidl2/common"
 	"github.com/flyteorg/flyte/v2/runs/repository/models"
 )
@@ -154,6 +156,13 @@ type notSent struct{ error }
 func (notSent) SafeToRetry() bool { return true }
 
 func TestMayBeCommitted(t *testing.T) {
+	_, noServer := pgconn.Connect(t.Context(), "host=127.0.0.1 port=1 connect_timeout=10")
+	require.Error(t, noServer)
+	wrongPassword, err := pgx.ParseConfig(dbtest.DSN(t))
+	require.NoError(t, err)
+	wrongPassword.User = "nobody"
+	_, refusedSession := pgx.ConnectConfig(t.Context(), wrongPassword)
+	require.Error(t, refusedSession)
 	tests := map[string]struct {
 		err  error
 		want bool
@@ -164,6 +173,8 @@ func TestMayBeCommitted(t *testing.T) {
 		"session ended":        {&pgconn.PgError{SeverityUnlocalized: "FATAL", Code: "57P01"}, true},
 		"context ended":        {context.Canceled, true},
 		"connection broke":     {errors.New("unexpected EOF"), true},
+		"no connection":        {fmt.Errorf("x: %w", noServer), false},
+		"no session":           {refusedSession, false},
 		"never sent":           {notSent{errors.New("dial failed")}, false},
 		"database handle gone": {sql.ErrConnDone, true},
 	}

@@ -170,7 +170,7 @@ func TestWatchAllRunsSkipsWhatItCannotRead(t *testing.T) {
 	}
 	assert.Equal(t, "run", w.next().RunName)
 	assert.Contains(t, log(), `names no run: \"a/b/c/d\"`)
-	assert.Contains(t, log(), `run \"proj/dev/gone\" that cannot be read`)
+	assert.Contains(t, log(), `level=DEBUG msg="skipping an update: run not found: proj/dev/gone"`)
 	assert.Empty(t, w.errs)
 }
 
