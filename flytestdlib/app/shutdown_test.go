@@ -209,5 +209,5 @@ func TestWhatTheLogHoldsBackIsToldAtTheEnd(t *testing.T) {
 	l := beginReady(t, a)
 	l.stop()
 	require.NoError(t, l.end())
-	assert.Contains(t, logs(), "complaint (and 1 more like it within 1h0m0s)")
+	assert.Contains(t, logs(), "and 1 more like it within 1h0m0s")
 }

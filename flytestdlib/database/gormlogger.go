@@ -13,6 +13,9 @@ import (
 // slowStatement is how long a statement may take before it is worth a warning. Far above a round trip, far below a user's patience.
 const slowStatement = time.Second
 
+// statementShown is how many characters of a slow statement the line has: enough to know it by.
+const statementShown = 300
+
 // slowLines writes about slow statements. When the database is slow or does not answer, all of them are.
 var slowLines = logger.Fold{Every: 10 * time.Second}
 
@@ -61,9 +64,9 @@ func (l gormLogger) Trace(ctx context.Context, begin time.Time, statement func()
 	switch {
 	case !slow:
 	case err != nil:
-		slowLines.Warnf(ctx, "failed", "slow statement: failed after %s, the wait for a connection included: %v: %s", took, err, sql)
+		slowLines.Warnf(ctx, "failed", "slow statement: failed after %s, the wait for a connection included: %v: %.*s", took, err, statementShown, sql)
 	default:
-		slowLines.Warnf(ctx, "done", "slow statement: %s, the wait for a connection included, %d rows: %s", took, rows, sql)
+		slowLines.Warnf(ctx, "done", "slow statement: %s, the wait for a connection included, %d rows: %.*s", took, rows, statementShown, sql)
 	}
 }
 

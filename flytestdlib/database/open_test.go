@@ -222,8 +222,8 @@ func TestStatementsAreLoggedOnRequestOnly(t *testing.T) {
 	}
 	require.NoError(t, group.Wait())
 	logger.Flush()
-	require.Regexp(t, `slow statement: [\d.]+s, the wait for a connection included, 1 rows: SELECT pg_sleep\(1.1\) \(and \d more`, logged())
-	require.Regexp(t, `slow statement: failed after [\d.]+s, the wait for a connection included: .*: SELECT pg_sleep\(60\) \(and \d more`, logged())
+	require.Regexp(t, `slow statement: [\d.]+s, the wait for a connection included, 1 rows: SELECT pg_sleep\(1.1\) \(at .*, and \d more`, logged())
+	require.Regexp(t, `slow statement: failed after [\d.]+s, the wait for a connection included: .*: SELECT pg_sleep\(60\) \(at .*, and \d more`, logged())
 
 	config.Postgres.Debug = true
 	require.NoError(t, open(t, config).Exec("SELECT ?::text", "loud value").Error)

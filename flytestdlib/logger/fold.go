@@ -9,8 +9,8 @@ import (
 )
 
 // Fold writes lines that may come by the thousand, of which one says as much as all. Of each kind it writes the first at once; the others
-// are counted, and at the end of each interval one of them is written with the number of those that it stands for. A kind that stays quiet
-// for an interval begins anew. So nothing is left out without being counted, and the last ones are told even if none follows.
+// are counted, and at the end of each interval one of them is written, with its time and the number of those that it stands for. A kind that
+// stays quiet for an interval begins anew. So nothing is left out without being counted, and the last ones are told even if none follows.
 //
 // There should be few kinds: each has its own lines. A line that is held back costs a lock and, unless it is the first of its interval, no
 // formatting. Methods may be called from any goroutine; it must not be copied.
@@ -85,10 +85,16 @@ func endInterval(key foldKey) {
 func (l *foldedLines) take(every time.Duration) (line slog.Record, any bool) {
 	line, n := l.example, l.count
 	l.example, l.count = slog.Record{}, 0
-	if n > 1 {
-		line.Message += fmt.Sprintf(" (and %d more like it within %s)", n-1, every)
+	// The line is written when it may be over: it says from when it is.
+	switch since := line.Time.UTC().Format("15:04:05.000Z"); n {
+	case 0:
+		return line, false
+	case 1:
+		line.Message += fmt.Sprintf(" (at %s)", since)
+	default:
+		line.Message += fmt.Sprintf(" (at %s, and %d more like it within %s)", since, n-1, every)
 	}
-	return line, n > 0
+	return line, true
 }
 
 // Flush writes what folds hold back, so that nothing goes untold when the process ends.

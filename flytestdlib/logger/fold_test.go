@@ -15,6 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+var clockTime = regexp.MustCompile(`at \d\d:\d\d:\d\d\.\d\d\dZ`)
+
 // lines is a log that is written and read by several goroutines.
 type lines struct {
 	mu  sync.Mutex
@@ -35,7 +37,7 @@ func (l *lines) take() []string {
 	var all []string
 	for line := range strings.Lines(l.log.String()) {
 		_, message, _ := strings.Cut(strings.TrimSpace(line), "level=")
-		all = append(all, strings.NewReplacer("msg=", "", `"`, "").Replace(message))
+		all = append(all, clockTime.ReplaceAllString(strings.NewReplacer("msg=", "", `"`, "").Replace(message), "at T"))
 	}
 	return all
 }
@@ -58,13 +60,13 @@ func TestAFoldWritesOneLineAnIntervalAndCountsTheOthers(t *testing.T) {
 		require.Equal(t, []string{"WARN refused 0 attempt=7", "ERROR another kind attempt=7"}, told(), "the first at once")
 
 		time.Sleep(10 * time.Second)
-		require.Equal(t, []string{"WARN refused 1 (and 998 more like it within 10s) attempt=7"}, told())
+		require.Equal(t, []string{"WARN refused 1 (at T, and 998 more like it within 10s) attempt=7"}, told())
 
 		time.Sleep(5 * time.Second)
 		f.Warnf(ctx, "a", "one more")
 		require.Empty(t, told())
 		time.Sleep(5 * time.Second)
-		require.Equal(t, []string{"WARN one more attempt=7"}, told(), "the last is told though none follows it")
+		require.Equal(t, []string{"WARN one more (at T) attempt=7"}, told(), "the last is told though none follows it")
 
 		time.Sleep(10 * time.Second)
 		require.Empty(t, told())
@@ -85,7 +87,7 @@ func TestFlushTellsWhatIsHeldBack(t *testing.T) {
 		}
 		Flush()
 		Flush()
-		require.Equal(t, []string{"WARN line 0", "WARN line 1 (and 3 more like it within 1m0s)"}, out.take())
+		require.Equal(t, []string{"WARN line 0", "WARN line 1 (at T, and 3 more like it within 1m0s)"}, out.take())
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		require.Empty(t, out.take())

@@ -23,7 +23,7 @@ func (b *backend) details(ctx context.Context, org string, row *models.Action) (
 	id := identifierOf(org, row)
 	rows, err := b.repo.ListEvents(ctx, id, maxEvents+1)
 	if err != nil {
-		return nil, fmt.Errorf("list events of action %s: %w", row.Name, err)
+		return nil, err
 	}
 	if len(rows) > maxEvents {
 		rows = rows[:maxEvents]

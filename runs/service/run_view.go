@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"maps"
 	"time"
 
@@ -128,7 +127,7 @@ func (v *runView) complete(ctx context.Context, name string, changed *changes) e
 	case errors.Is(err, sql.ErrNoRows):
 		return nil
 	case err != nil:
-		return fmt.Errorf("read action %s: %w", name, err)
+		return err
 	}
 	v.take(row, changed)
 	changed.rows[name] = row
