@@ -229,3 +229,32 @@ func TestDigest_CoversTheComment(t *testing.T) {
 	_, err = parsed(t, before).Digest("method keeper.gone")
 	assert.ErrorContains(t, err, "there is no method keeper.gone")
 }
+
+func TestPrepend_ToABodyOfAnySize(t *testing.T) {
+	file := parsed(t, "package p\n\nfunc (r *repo) f() int {\n\t// why\n\treturn 1\n}\n\nfunc g() {}\n")
+	require.NoError(t, file.Prepend("repo", "f", "if r == nil {\nreturn 0\n}"))
+	require.NoError(t, file.Prepend("", "g", "h()"))
+	assert.Equal(t, "package p\n\nfunc (r *repo) f() int {\n\tif r == nil {\n\t\treturn 0\n\t}\n\t// why\n\treturn 1\n}\n\nfunc g() {\n\th()\n}\n", finished(t, file))
+	assert.ErrorContains(t, file.Prepend("", "f", ""), "p/p.go: there is no func f")
+}
+
+func TestWrapResult_WhereThereIsOne(t *testing.T) {
+	file := parsed(t, `package p
+
+func f(a bool) (any, error) {
+	if a {
+		return nil, errA
+	}
+	func() (any, error) { return inner, nil }()
+	if b := (&t{1}); b.ok {
+		return b, nil
+	}
+	return t{}, nil
+}
+`)
+	assert.Equal(t, [][]string{{"nil", "errA"}, {"b", "nil"}, {"t{}", "nil"}}, file.Func("", "f").Returns())
+	require.NoError(t, file.WrapResult("", "f", "wrap"))
+	assert.Equal(t, [][]string{{"nil", "errA"}, {"wrap(b)", "nil"}, {"wrap(t{})", "nil"}}, file.Func("", "f").Returns())
+	assert.Contains(t, finished(t, file), "return inner, nil")
+	assert.ErrorContains(t, file.WrapResult("t", "f", "wrap"), "p/p.go: there is no method t.f")
+}

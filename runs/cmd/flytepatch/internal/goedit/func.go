@@ -1,7 +1,9 @@
 package goedit
 
 import (
+	"fmt"
 	"go/ast"
+	"slices"
 	"strings"
 )
 
@@ -44,6 +46,35 @@ func (fn *Func) Head() string {
 	return strings.TrimSpace(string(fn.file.src[from:to]))
 }
 
+// Returns are the results of its return statements, as they are written; those of functions within it are left out.
+func (fn *Func) Returns() [][]string {
+	var all [][]string
+	for _, stmt := range fn.returns() {
+		all = append(all, fn.results(stmt))
+	}
+	return all
+}
+
+func (fn *Func) results(stmt *ast.ReturnStmt) []string {
+	var results []string
+	for _, result := range stmt.Results {
+		results = append(results, fn.file.text(result))
+	}
+	return results
+}
+
+func (fn *Func) returns() []*ast.ReturnStmt {
+	var found []*ast.ReturnStmt
+	ast.Inspect(fn.decl, func(node ast.Node) bool {
+		if stmt, ok := node.(*ast.ReturnStmt); ok {
+			found = append(found, stmt)
+		}
+		_, inner := node.(*ast.FuncLit)
+		return !inner
+	})
+	return found
+}
+
 func fieldNames(list *ast.FieldList) []string {
 	var names []string
 	if list == nil {
@@ -71,6 +102,33 @@ func (f *File) fieldTypes(list *ast.FieldList) []string {
 		}
 	}
 	return types
+}
+
+// Prepend puts statements at the beginning of a function's body.
+func (f *File) Prepend(recv, name, statements string) error {
+	fn := f.Func(recv, name)
+	if fn == nil || fn.decl.Body == nil {
+		return fmt.Errorf("%s: there is no %s with a body", f.path, FuncKey(recv, name))
+	}
+	f.touched[fn.Key()] = true
+	at := f.offset(fn.decl.Body.Lbrace) + 1
+	return f.splice(span{at, at}, "\n"+strings.TrimSpace(statements))
+}
+
+// WrapResult has a function return wrapper(result) wherever its first result is other than nil.
+func (f *File) WrapResult(recv, name, wrapper string) error {
+	fn := f.Func(recv, name)
+	if fn == nil {
+		return fmt.Errorf("%s: there is no %s", f.path, FuncKey(recv, name))
+	}
+	f.touched[fn.Key()] = true
+	for _, stmt := range slices.Backward(fn.returns()) {
+		if results := fn.results(stmt); len(results) > 0 && results[0] != "nil" {
+			at := f.spanOf(stmt.Results[0])
+			f.src = spliced(f.src, at, wrapper+"("+results[0]+")")
+		}
+	}
+	return f.parse()
 }
 
 // RemoveStatements takes away the statements of a function for which match holds, wherever they are nested, with the comment

@@ -7,7 +7,6 @@ import (
 	"go/token"
 	"path"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -149,29 +148,6 @@ func (f *File) qualifies(name string) bool {
 		return !found
 	})
 	return found
-}
-
-// RenameQualifier has the given members of a package taken from another one: old.Name becomes new.Name. It gives the keys of the
-// declarations that it changed.
-func (f *File) RenameQualifier(old, new string, members map[string]bool) ([]string, error) {
-	changed := map[string]bool{}
-	var places []span
-	for _, decl := range f.syntax.Decls {
-		ast.Inspect(decl, func(node ast.Node) bool {
-			if selector, ok := node.(*ast.SelectorExpr); ok && members[selector.Sel.Name] && isIdent(selector.X, old) {
-				places = append(places, span{f.offset(selector.X.Pos()), f.offset(selector.X.End())})
-				changed[declKey(decl)] = true
-			}
-			return true
-		})
-	}
-	for _, at := range slices.Backward(places) {
-		f.src = spliced(f.src, at, new)
-	}
-	for key := range changed {
-		f.touched[key] = true
-	}
-	return sortedKeys(changed), f.parse()
 }
 
 func (f *File) importDecl() *ast.GenDecl {
