@@ -22,6 +22,8 @@ type options struct {
 	apply bool
 	check bool
 	from  string
+
+	withoutAhead bool
 }
 
 func command() *cobra.Command {
@@ -49,6 +51,7 @@ Exit codes: 0 done, 1 refused, 3 already applied, 130 interrupted. Nothing has b
 	flags.StringVar(&o.out, "out", "", "write patch files for git am, and a cover letter, to this directory")
 	flags.BoolVar(&o.apply, "apply", false, "put the commits on the new branch "+branch+" of the checkout")
 	flags.StringVar(&o.from, "from", ".", "this repository, or a directory inside of it")
+	flags.BoolVar(&o.withoutAhead, "without-ahead", false, "leave out the last commit, watches that read in common and ahead: the others stand without it")
 	_ = cmd.MarkFlagRequired("flyte") // fails for a flag that does not exist
 	cmd.MarkFlagsOneRequired("check", "out", "apply")
 	cmd.MarkFlagsMutuallyExclusive("check", "out")
@@ -87,7 +90,7 @@ func run(ctx context.Context, o options, out io.Writer) (err error) {
 	}
 	defer func() { err = errors.Join(err, worktree.Close()) }()
 	progress := func(format string, args ...any) { fmt.Fprintf(out, format+"\n", args...) }
-	if err := series.Build(ctx, source, worktree, progress); err != nil {
+	if err := series.Build(ctx, source, worktree, !o.withoutAhead, progress); err != nil {
 		return err
 	}
 	if o.check {

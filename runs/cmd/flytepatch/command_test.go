@@ -33,7 +33,7 @@ func TestApply_EachCommitIsSound(t *testing.T) {
 
 	commits := strings.Fields(git(t, dir, "rev-list", "--reverse", "main.."+branch))
 	require.Len(t, commits, seriesLength)
-	tests := [seriesLength][]string{{enginePackage}, {implPackage}, {implPackage}, {enginePackage, implPackage}}
+	tests := [seriesLength][]string{{enginePackage}, {implPackage}, {implPackage}, {enginePackage, implPackage}, {implPackage}}
 	for i, sha := range commits {
 		subject := git(t, dir, "log", "-1", "--format=%s", sha)
 		t.Run(subject, func(t *testing.T) {

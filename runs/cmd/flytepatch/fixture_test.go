@@ -27,7 +27,7 @@ const (
 	implPackage   = "./runs/repository/impl"
 	enginePackage = "./flytestdlib/pgnotify"
 
-	seriesLength = 4 // commits
+	seriesLength = 5 // commits
 )
 
 // flyte is a checkout of the fixture with one commit, on the branch main. Nobody's git config has a say, and the temporary

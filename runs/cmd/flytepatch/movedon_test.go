@@ -106,7 +106,7 @@ func TestMovedOn_ASeriesMadeBeforeAppliesToo(t *testing.T) {
 	out, err := patch(t.Context(), "--flyte", dir, "--out", patches)
 	require.NoError(t, err, out)
 
-	replace(t, dir, actionGo, "// GetAction reads one action.", "// isRoot is new.\nfunc isRoot(name string) bool { return name == rootActionName }\n\nvar _ = isRoot\n\n// GetAction is about one action.")
+	replace(t, dir, actionGo, "// CreateAction inserts the action, or gives the row that is there.", "// isRoot is new.\nfunc isRoot(name string) bool { return name == rootActionName }\n\nvar _ = isRoot\n\n// CreateAction is about a new action.")
 	replace(t, dir, "runs/setup.go", "// Setup puts the service together.", "// Setup is what the service starts with.")
 	commit(t, dir, "meanwhile")
 	am(t, dir, patches)

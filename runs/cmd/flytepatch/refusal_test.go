@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -47,6 +48,35 @@ func TestRefusals_NameFileAndDeclarationAndChangeNothing(t *testing.T) {
 			[]string{actionGo, "method actionRepo.again", "runNotifyLoop"},
 		},
 		"another handle": {edit(actionGo, "	db       *sqlx.DB\n", "	db       sqlx.Ext\n"), []string{actionGo, "type actionRepo has 0 fields of type *sqlx.DB"}},
+		"another way to read": {
+			edit(actionGo, ") GetAction(ctx context.Context, actionID *common.ActionIdentifier) (*models.Action, error) {", ") GetAction(ctx context.Context, actionID *common.ActionIdentifier, _ ...bool) (*models.Action, error) {"),
+			[]string{actionGo, "method actionRepo.GetAction", "another signature", withoutAhead},
+		},
+		"a watch of another kind": {
+			edit(actionGo, "WatchAllRunUpdates(ctx context.Context, updates chan<- *models.Run", "WatchAllRunUpdates(ctx context.Context, updates chan *models.Run"),
+			[]string{actionGo, "method actionRepo.WatchAllRunUpdates", "another signature", withoutAhead},
+		},
+		"a repository of a type of its own": {
+			edit(actionGo, "dbConfig database.DbConfig) (interfaces.ActionRepo, error) {", "dbConfig database.DbConfig) (*actionRepo, error) {"),
+			[]string{actionGo, "func NewActionRepo", "another signature", withoutAhead},
+		},
+		"a repository that is returned by name": {func(t *testing.T, dir string) {
+			replace(t, dir, actionGo, "dbConfig database.DbConfig) (interfaces.ActionRepo, error) {", "dbConfig database.DbConfig) (made interfaces.ActionRepo, err error) {")
+			replace(t, dir, actionGo, "	return repo, nil\n", "	made = repo\n	return\n")
+			commit(t, dir, "another shape")
+		}, []string{actionGo, "func NewActionRepo has no return statement", withoutAhead}},
+		"a field of the same name": {
+			edit(actionGo, "	db       *sqlx.DB\n", "	db       *sqlx.DB\n	ahead    bool\n"),
+			[]string{actionGo, "type actionRepo has a field ahead already", withoutAhead},
+		},
+		"a column is missing": {
+			edit("runs/migrations/sql/20260301090000_actions.sql", "    run_spec BYTEA,\n", ""),
+			[]string{"runs/migrations/sql", "no migration has the column run_spec", withoutAhead},
+		},
+		"a name that is taken": {
+			edit(actionGo, "// NotifyStateUpdate wakes", "type rowKey string\n\n// NotifyStateUpdate wakes"),
+			[]string{"rowKey redeclared", "do not compile", withoutAhead},
+		},
 		"it does not compile": {
 			edit(actionGo, "	return repo, nil\n", "	return repo, undefinedThere\n"), []string{"undefinedThere", "do not compile"},
 		},
@@ -69,6 +99,18 @@ func TestRefusals_NameFileAndDeclarationAndChangeNothing(t *testing.T) {
 			assertUnchanged(t, before, dir)
 		})
 	}
+}
+
+// withoutAhead is what to say in order to have the other commits.
+const withoutAhead = "--without-ahead"
+
+func TestRefusals_WithoutTheLastCommitTheOthersAreMade(t *testing.T) {
+	dir := flyte(t)
+	replace(t, dir, "runs/migrations/sql/20260301090000_actions.sql", "    run_spec BYTEA,\n", "")
+	commit(t, dir, "another shape")
+	out, err := patch(t.Context(), "--flyte", dir, "--apply", withoutAhead)
+	require.NoError(t, err, out)
+	assert.Equal(t, strconv.Itoa(seriesLength-1), git(t, dir, "rev-list", "--count", "main.."+branch))
 }
 
 func TestRefusals_Unwritable(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"go/ast"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -27,6 +28,7 @@ type implPackage struct {
 	files  map[string]*goedit.File // the package without tests, action among them
 	tests  map[string]*goedit.File
 	before map[string][32]byte // the consumers' hashes as the package was read
+	names  names
 }
 
 func loadImpl(t tree) (*implPackage, error) {
@@ -57,7 +59,9 @@ func loadImpl(t tree) (*implPackage, error) {
 		}
 		p.before[key] = digest
 	}
-	return p, nil
+	var err error
+	p.names, err = commonNames(p)
+	return p, err
 }
 
 func missing(key string) error { return fmt.Errorf("%s: %s is missing", actionFile, key) }
@@ -117,7 +121,7 @@ func users(files map[string]*goedit.File, owner, name string) []string {
 	return found
 }
 
-// method is a method of the repository that is replaced, and what its callers rely on.
+// method is a method of the repository that is replaced or changed, and what its callers rely on.
 type method struct {
 	name    string
 	params  []string // types, by their last part; nil: whatever they are
@@ -125,24 +129,43 @@ type method struct {
 	changed bool // the new one has other parameters
 }
 
+// What starts the pump and the listener; each step that adds to them replaces them again.
+var (
+	startNotifyLoop       = method{name: "startNotifyLoop", params: []string{}, results: []string{"error"}}
+	startPostgresListener = method{name: "startPostgresListener", params: []string{}, results: []string{"error"}}
+)
+
 // plan checks the methods and fills in what they become.
-func plan(p *implPackage, n names, methods []method) ([]replacement, error) {
+func (p *implPackage) plan(methods ...method) ([]replacement, error) {
 	var replacements []replacement
 	for _, want := range methods {
-		fn := p.action.Func(repoType, want.name)
-		if fn == nil {
-			return nil, missing(goedit.FuncKey(repoType, want.name))
+		fn, err := p.require(want)
+		if err != nil {
+			return nil, err
 		}
-		if want.params != nil && !sameTypes(fn.ParamTypes(), want.params) || !sameTypes(fn.ResultTypes(), want.results) {
-			return nil, fmt.Errorf("%s: %s has another signature than expected: %s", actionFile, fn.Key(), fn.Head())
-		}
-		text, err := declaration(want.name, n.of(fn))
+		text, err := declaration(want.name, p.names.of(fn))
 		if err != nil {
 			return nil, err
 		}
 		replacements = append(replacements, replacement{method: want.name, text: text, changed: want.changed})
 	}
 	return replacements, nil
+}
+
+// require refuses a repository that does not have the method.
+func (p *implPackage) require(want method) (*goedit.Func, error) {
+	fn := p.action.Func(repoType, want.name)
+	if fn == nil {
+		return nil, missing(goedit.FuncKey(repoType, want.name))
+	}
+	if want.params != nil && !sameTypes(fn.ParamTypes(), want.params) || !sameTypes(fn.ResultTypes(), want.results) {
+		return nil, otherSignature(fn)
+	}
+	return fn, nil
+}
+
+func otherSignature(fn *goedit.Func) error {
+	return fmt.Errorf("%s: %s has another signature than expected: %s", actionFile, fn.Key(), fn.Head())
 }
 
 func (p *implPackage) addImports(paths ...string) error {
@@ -154,13 +177,13 @@ func (p *implPackage) addImports(paths ...string) error {
 	return nil
 }
 
+var qualifier = regexp.MustCompile(`\w+\.`)
+
 // sameTypes compares types without the names under which their packages are imported.
 func sameTypes(got, want []string) bool {
-	unqualified := func(typ string) string {
-		stars := typ[:len(typ)-len(strings.TrimLeft(typ, "*"))]
-		return stars + typ[max(strings.LastIndexByte(typ, '.')+1, len(stars)):]
-	}
-	return slices.EqualFunc(got, want, func(a, b string) bool { return unqualified(a) == unqualified(b) })
+	return slices.EqualFunc(got, want, func(a, b string) bool {
+		return qualifier.ReplaceAllString(a, "") == qualifier.ReplaceAllString(b, "")
+	})
 }
 
 // fieldOf finds the one field of the repository that has one of the types, given without their package's name.

@@ -43,18 +43,11 @@ func putMetrics(t tree, source Source) error {
 	if err != nil {
 		return err
 	}
-	n, err := commonNames(p)
-	if err != nil {
-		return err
-	}
 	if err := p.addImports(otelutilsImport); err != nil {
 		return err
 	}
-	n.Metrics = p.action.ImportName(otelutilsImport)
-	replacements, err := plan(p, n, []method{
-		{name: "startNotifyLoop", params: []string{}, results: []string{"error"}},
-		{name: "startPostgresListener", params: []string{}, results: []string{"error"}},
-	})
+	p.names.Metrics = p.action.ImportName(otelutilsImport)
+	replacements, err := p.plan(startNotifyLoop, startPostgresListener)
 	if err != nil {
 		return err
 	}
@@ -64,5 +57,5 @@ func putMetrics(t tree, source Source) error {
 	if err := p.save(); err != nil {
 		return err
 	}
-	return putTemplates(t, n, "notify_metrics.go", "notify_metrics_test.go")
+	return p.putTemplates("notify_metrics.go", "notify_metrics_test.go")
 }

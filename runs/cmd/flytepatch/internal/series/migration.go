@@ -16,31 +16,42 @@ const (
 	migrationTime = "20060102150405"
 )
 
-var migrationFile = regexp.MustCompile(`^(\d{14})_.*\.sql$`)
+var migrationFile = regexp.MustCompile(`^\d{14}_.*\.sql$`)
 
-// newestMigration is the migration that is applied last.
-func newestMigration(t tree) (name string, at time.Time, err error) {
+// migrationFiles are the migrations, in no particular order; there is at least one.
+func migrationFiles(t tree) ([]string, error) {
 	entries, err := os.ReadDir(t.abs(migrationDir))
 	if err != nil {
-		return "", time.Time{}, fmt.Errorf("%s: the migrations are missing: %w", migrationDir, err)
+		return nil, fmt.Errorf("%s: the migrations are missing: %w", migrationDir, err)
 	}
+	var names []string
 	for _, entry := range entries {
-		match := migrationFile.FindStringSubmatch(entry.Name())
-		if match == nil {
-			continue
+		if migrationFile.MatchString(entry.Name()) {
+			names = append(names, path.Join(migrationDir, entry.Name()))
 		}
-		stamp, err := time.Parse(migrationTime, match[1])
+	}
+	if len(names) == 0 {
+		return nil, fmt.Errorf("%s: no file is named YYYYMMDDHHMMSS_name.sql", migrationDir)
+	}
+	return names, nil
+}
+
+// newestMigration is the migration that is applied last.
+func newestMigration(t tree) (newest string, at time.Time, err error) {
+	names, err := migrationFiles(t)
+	if err != nil {
+		return "", time.Time{}, err
+	}
+	for _, name := range names {
+		stamp, err := time.Parse(migrationTime, path.Base(name)[:len(migrationTime)])
 		if err != nil {
-			return "", time.Time{}, fmt.Errorf("%s: its name does not begin with a time: %w", path.Join(migrationDir, entry.Name()), err)
+			return "", time.Time{}, fmt.Errorf("%s: its name does not begin with a time: %w", name, err)
 		}
 		if stamp.After(at) {
-			name, at = path.Join(migrationDir, entry.Name()), stamp
+			newest, at = name, stamp
 		}
 	}
-	if name == "" {
-		return "", time.Time{}, fmt.Errorf("%s: no file is named YYYYMMDDHHMMSS_name.sql", migrationDir)
-	}
-	return name, at, nil
+	return newest, at, nil
 }
 
 // putMigration adds the series' migration behind the newest one, a minute later: the same series comes out whenever it is made.

@@ -26,6 +26,7 @@ type names struct {
 	Listener string // field with the listener
 	Postgres string // expression for the connection's settings: "r.dbConfig.Postgres"
 	Metrics  string // how package otelutils is imported; empty: nothing is measured yet
+	Ahead    bool   // whether the watches read ahead
 
 	config goedit.Field
 }
@@ -71,13 +72,13 @@ func (n names) of(fn *goedit.Func) names {
 }
 
 // planPump says what the pump's methods become.
-func planPump(p *implPackage, n names) ([]replacement, error) {
-	replacements, err := plan(p, n, []method{
-		{name: "notifyRunUpdate", params: []string{"context.Context", "*common.RunIdentifier"}},
-		{name: "notifyActionUpdate", params: []string{"context.Context", "*common.ActionIdentifier"}},
-		{name: "startNotifyLoop", params: []string{}, results: []string{"error"}},
-		{name: "runNotifyLoop", changed: true},
-	})
+func planPump(p *implPackage) ([]replacement, error) {
+	replacements, err := p.plan(
+		method{name: "notifyRunUpdate", params: []string{"context.Context", "*common.RunIdentifier"}},
+		method{name: "notifyActionUpdate", params: []string{"context.Context", "*common.ActionIdentifier"}},
+		startNotifyLoop,
+		method{name: "runNotifyLoop", changed: true},
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -95,11 +96,7 @@ func putPump(t tree) (removedTests []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	n, err := commonNames(p)
-	if err != nil {
-		return nil, err
-	}
-	replacements, err := planPump(p, n)
+	replacements, err := planPump(p)
 	if err != nil {
 		return nil, err
 	}
@@ -112,18 +109,18 @@ func putPump(t tree) (removedTests []string, err error) {
 	if err := p.save(); err != nil {
 		return nil, err
 	}
-	return removedTests, putTemplates(t, n, "notify.go", "notify_db_test.go", "notify_test.go")
+	return removedTests, p.putTemplates("notify.go", "notify_db_test.go", "notify_test.go")
 }
 
 // putTemplates adds whole files to the repository's package. They say repo.listener, however the field is called.
-func putTemplates(t tree, n names, files ...string) error {
+func (p *implPackage) putTemplates(files ...string) error {
 	for _, name := range files {
 		content, err := template("impl/" + name)
 		if err != nil {
 			return err
 		}
-		content = bytes.ReplaceAll(content, []byte("repo.listener."), []byte("repo."+n.Listener+"."))
-		if err := t.create(implDir+"/"+name, content); err != nil {
+		content = bytes.ReplaceAll(content, []byte("repo.listener."), []byte("repo."+p.names.Listener+"."))
+		if err := p.tree.create(implDir+"/"+name, content); err != nil {
 			return err
 		}
 	}

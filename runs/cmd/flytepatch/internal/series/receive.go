@@ -14,7 +14,7 @@ const pqImport = "github.com/lib/pq"
 var listenerTypes = map[string]bool{"Listener": true, "Notification": true}
 
 // planReceive says what the listener's start becomes.
-func planReceive(p *implPackage, n names) ([]replacement, error) {
+func planReceive(p *implPackage) ([]replacement, error) {
 	for field, want := range map[string]string{"runSubscribers": "map[chan string]bool", "actionSubscribers": "map[chan string]bool", "mu": "sync.RWMutex"} {
 		if err := p.requireField(field, want); err != nil {
 			return nil, err
@@ -25,7 +25,7 @@ func planReceive(p *implPackage, n names) ([]replacement, error) {
 			return nil, fmt.Errorf("%s uses processNotifications, which only startPostgresListener and %s are expected to", user, repoMaker)
 		}
 	}
-	return plan(p, n, []method{{name: "startPostgresListener", params: []string{}, results: []string{"error"}}})
+	return p.plan(startPostgresListener)
 }
 
 func (p *implPackage) requireField(name, typ string) error {
@@ -43,15 +43,11 @@ func putReceive(t tree) (removedTests []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	n, err := commonNames(p)
+	replacements, err := planReceive(p)
 	if err != nil {
 		return nil, err
 	}
-	replacements, err := planReceive(p, n)
-	if err != nil {
-		return nil, err
-	}
-	if err := p.action.SetFieldType(repoType, n.Listener, "*pgnotify.Listener"); err != nil {
+	if err := p.action.SetFieldType(repoType, p.names.Listener, "*pgnotify.Listener"); err != nil {
 		return nil, err
 	}
 	if removedTests, err = p.replace(replacements, "", ""); err != nil {
@@ -71,7 +67,7 @@ func putReceive(t tree) (removedTests []string, err error) {
 	if err := p.save(); err != nil {
 		return nil, err
 	}
-	if err := putTemplates(t, n, "notify_catchup.go", "notify_listener.go", "notify_listener_test.go"); err != nil {
+	if err := p.putTemplates("notify_catchup.go", "notify_listener.go", "notify_listener_test.go"); err != nil {
 		return nil, err
 	}
 	return removedTests, putMigration(t)

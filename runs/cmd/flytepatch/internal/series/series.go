@@ -33,38 +33,48 @@ type step struct {
 	edit     func(t tree) (removedTests []string, err error)
 }
 
-// Build makes the series' commits in the worktree, each compiled with its tests before it is committed.
-func Build(ctx context.Context, source Source, worktree Worktree, progress func(format string, args ...any)) error {
+// Build makes the series' commits in the worktree, each compiled with its tests before it is committed. The last one, watches that
+// read ahead, is made if ahead is set.
+func Build(ctx context.Context, source Source, worktree Worktree, ahead bool, progress func(format string, args ...any)) error {
 	t := tree{dir: worktree.Dir()}
-	if err := check(t); err != nil {
+	if err := check(t, ahead); err != nil {
 		return err
 	}
-	for _, step := range steps(source) {
-		if err := ctx.Err(); err != nil {
+	for _, step := range steps(source, ahead) {
+		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		removedTests, err := step.edit(t)
+		subject, err := step.commit(ctx, t, worktree)
+		if err != nil && step.message == aheadMessage {
+			return dispensable(err)
+		}
 		if err != nil {
 			return err
 		}
-		if err := vet(ctx, t, step.packages); err != nil {
-			return err
-		}
-		message, err := message(step.message, removedTests)
-		if err != nil {
-			return err
-		}
-		if err := worktree.Commit(ctx, message); err != nil {
-			return err
-		}
-		subject, _, _ := strings.Cut(message, "\n")
 		progress("committed: %s", subject)
 	}
 	return nil
 }
 
+// commit makes one step, and tells its subject.
+func (s step) commit(ctx context.Context, t tree, worktree Worktree) (subject string, err error) {
+	removedTests, err := s.edit(t)
+	if err != nil {
+		return "", err
+	}
+	if err := vet(ctx, t, s.packages); err != nil {
+		return "", err
+	}
+	message, err := message(s.message, removedTests)
+	if err != nil {
+		return "", err
+	}
+	subject, _, _ = strings.Cut(message, "\n")
+	return subject, worktree.Commit(ctx, message)
+}
+
 // check refuses, before anything is compiled, what the series is not made for.
-func check(t tree) error {
+func check(t tree, ahead bool) error {
 	if err := checkModule(t); err != nil {
 		return err
 	}
@@ -75,29 +85,42 @@ func check(t tree) error {
 	if err != nil {
 		return err
 	}
-	n, err := commonNames(p)
-	if err != nil {
+	if _, err = planPump(p); err != nil {
 		return err
 	}
-	if _, err = planPump(p, n); err != nil {
-		return err
-	}
-	if _, err = planReceive(p, n); err != nil {
+	if _, err = planReceive(p); err != nil {
 		return err
 	}
 	if _, _, err = newestMigration(t); err != nil {
 		return err
 	}
-	return checkMetrics(t)
+	if err := checkMetrics(t); err != nil {
+		return err
+	}
+	if ahead {
+		if err := checkAhead(t, p); err != nil {
+			return dispensable(err)
+		}
+	}
+	return nil
 }
 
-func steps(source Source) []step {
-	return []step{
+// dispensable says of what stands in the way of the last commit how to have the others.
+func dispensable(err error) error {
+	return fmt.Errorf("%w (--without-ahead makes the other commits)", err)
+}
+
+func steps(source Source, ahead bool) []step {
+	all := []step{
 		{message: "1-pgnotify.txt", packages: []string{engineDir}, edit: func(t tree) ([]string, error) { return nil, putEngine(t, source, false) }},
 		{message: "2-pump.txt", packages: []string{engineDir, implDir}, edit: putPump},
 		{message: "3-receive.txt", packages: []string{engineDir, implDir, "runs/migrations"}, edit: putReceive},
 		{message: "4-metrics.txt", packages: []string{engineDir, implDir}, edit: func(t tree) ([]string, error) { return nil, putMetrics(t, source) }},
 	}
+	if ahead {
+		all = append(all, step{message: aheadMessage, packages: []string{engineDir, implDir}, edit: func(t tree) ([]string, error) { return nil, putAhead(t, source) }})
+	}
+	return all
 }
 
 // putEngine copies the package.

@@ -113,6 +113,8 @@ func TestPutMigration(t *testing.T) {
 func TestSameTypes(t *testing.T) {
 	assert.True(t, sameTypes([]string{"context.Context", "*commonpb.RunIdentifier"}, []string{"context.Context", "*common.RunIdentifier"}))
 	assert.False(t, sameTypes([]string{"common.RunIdentifier"}, []string{"*common.RunIdentifier"}))
+	assert.True(t, sameTypes([]string{"chan<- *m.Run", "map[a.K][]b.V", "...string"}, []string{"chan<- *models.Run", "map[K][]V", "...string"}))
+	assert.False(t, sameTypes([]string{"chan *models.Run"}, []string{"chan<- *models.Run"}))
 	assert.False(t, sameTypes([]string{"error"}, nil))
 }
 
@@ -120,11 +122,32 @@ func TestMessage_ListsTheTestsThatWent(t *testing.T) {
 	text, err := message("2-pump.txt", []string{"TestA", "TestB"})
 	require.NoError(t, err)
 	assert.Contains(t, text, "\n- TestA\n- TestB\n")
-	for _, step := range steps(Source{}) {
+	for _, step := range steps(Source{}, true) {
 		text, err := message(step.message, nil)
 		require.NoError(t, err)
 		assert.Regexp(t, `^.{1,72}\n\n(.{0,76}\n)+$`, text, step.message)
 	}
+}
+
+func TestPutAheadFiles(t *testing.T) {
+	source, err := FindSource(".")
+	require.NoError(t, err)
+	made := treeOf(t, nil)
+	require.NoError(t, putAheadFiles(made, source))
+	for _, name := range aheadFiles {
+		content, err := made.read(implDir + "/" + name)
+		require.NoError(t, err)
+		for old := range aheadNames {
+			assert.NotRegexp(t, `\b`+old+`\b`, string(content), name)
+		}
+		assert.NotContains(t, string(content), "r.db", name)
+	}
+
+	other := treeOf(t, nil)
+	for _, name := range aheadFiles {
+		require.NoError(t, other.create(implDir+"/"+name, []byte("package impl\n\nconst fetchRowsSQL = 1\n")))
+	}
+	assert.ErrorContains(t, putAheadFiles(treeOf(t, nil), Source{tree: other}), "is in none of")
 }
 
 func TestFindSource(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/flyteorg/flyte/v2/flytestdlib/pgnotify"
+	"github.com/flyteorg/flyte/v2/gen/go/flyteidl2/common"
 )
 
 const (
@@ -18,4 +19,14 @@ func newNotifyPump() *pgnotify.Pump {
 		panic(fmt.Sprintf("the notification channels' names: %v", err)) // they are constants
 	}
 	return pump
+}
+
+// notifyRunKey is the payload that names a run.
+func notifyRunKey(id *common.RunIdentifier) string {
+	return fmt.Sprintf("%s/%s/%s", id.GetProject(), id.GetDomain(), id.GetName())
+}
+
+// notifyActionKey is the payload that names an action.
+func notifyActionKey(id *common.ActionIdentifier) string {
+	return notifyRunKey(id.GetRun()) + "/" + id.GetName()
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flyteorg/flyte/v2/flytestdlib/pgnotify"
+	"github.com/flyteorg/flyte/v2/runs/repository/interfaces"
 	"github.com/flyteorg/flyte/v2/runs/repository/models"
 )
 
@@ -27,7 +28,7 @@ type watchedRun struct {
 	phases  map[string]int32
 }
 
-func watchRun(t *testing.T, repo *actionRepo) *watchedRun {
+func watchRun(t *testing.T, repo interfaces.ActionRepo) *watchedRun {
 	t.Helper()
 	w := &watchedRun{updates: make(chan *models.Action), errs: make(chan error, 1), phases: map[string]int32{}}
 	ctx, cancel := context.WithCancel(context.Background())

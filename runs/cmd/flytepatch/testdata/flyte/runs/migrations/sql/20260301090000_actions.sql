@@ -5,6 +5,10 @@ CREATE TABLE actions (
     name TEXT NOT NULL,
     parent_action_name TEXT,
     phase INTEGER NOT NULL DEFAULT 1,
+    action_spec BYTEA,
+    action_details BYTEA,
+    detailed_info BYTEA,
+    run_spec BYTEA,
     created_at TIMESTAMPTZ NOT NULL DEFAULT CURRENT_TIMESTAMP,
     updated_at TIMESTAMPTZ NOT NULL DEFAULT CURRENT_TIMESTAMP,
     PRIMARY KEY (project, domain, run_name, name)
