@@ -1,6 +1,7 @@
 package pgnotify
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,9 @@ type ListenerConfig struct {
 	// DSN names the server, as a URL or in key=value form. It must lead to the server itself or to a pooler in session mode. The
 	// session calls itself what application_name in DSN says, followed by "notify-listener".
 	DSN string
+	// SenderDSN is where what is to be heard is announced, if that is not DSN itself. The self-test sends from there, and so finds out
+	// that the two lead to different servers or databases, between which no notification passes.
+	SenderDSN string
 
 	// CatchUp finds what was not heard of. Without it, what is announced while the connection is down is missed.
 	CatchUp CatchUp
@@ -118,6 +122,7 @@ type Listener struct {
 
 	cfg     ListenerConfig
 	session *pgconn.Config
+	sending *pgconn.Config // for the self-test
 	backlog *Backlog
 	seen    *sightings
 	sweeper *sweeper // nil without CatchUp
@@ -187,10 +192,15 @@ func NewListener(cfg ListenerConfig, backlog *Backlog) (*Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("pgnotify listener: %w", err)
 	}
+	sending, err := sessionConfig(cmp.Or(cfg.SenderDSN, cfg.DSN), listenerRole, cfg.DialTimeout)
+	if err != nil {
+		return nil, fmt.Errorf("pgnotify listener: %w", err)
+	}
 	l := &Listener{
 		Notify:   backlog.Notify,
 		cfg:      cfg,
 		session:  &session.Config,
+		sending:  &sending.Config,
 		backlog:  backlog,
 		seen:     newSightings(seenLimit),
 		ended:    map[string]chan struct{}{},

@@ -102,3 +102,25 @@ func TestListenerTellsThatThereIsATransactionPoolerInBetween(t *testing.T) {
 	require.ErrorContains(t, err, "self-test: a notification sent to this session has not arrived within 1s")
 	require.ErrorContains(t, err, "connection pooler in transaction mode")
 }
+
+func TestListenerTellsThatItListensInAnotherDatabase(t *testing.T) {
+	dsn, elsewhere := testDSN(t), testDSN(t)
+	listen := func(senderDSN string) *Listener {
+		backlog, err := NewBacklog(BacklogConfig{}, map[string]Subscribers{thingChannel: func(func(chan string)) {}})
+		require.NoError(t, err)
+		l, err := NewListener(ListenerConfig{DSN: dsn, SenderDSN: senderDSN, PingTimeout: patience / 60}, backlog)
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, l.Close(context.Background())) })
+		return l
+	}
+	l := listen(elsewhere)
+	awaitThat(t, func() error {
+		if l.Stats().Failures[ReasonOther] == 0 && l.Stats().Failures[ReasonTimeout] == 0 {
+			return l.Ready()
+		}
+		return nil
+	})
+	require.ErrorContains(t, l.Ready(), "has not arrived within 1s: the listener needs a DSN that leads to the server and database in which")
+
+	awaitThat(t, listen(dsn).Ready)
+}

@@ -13,7 +13,7 @@ import (
 
 // selfTest finds out whether notifications reach conn at all, which they do not behind a connection pooler that gives a
 // session to its client for a transaction at a time: LISTEN succeeds there, on a session that is then somebody
-// else's. A nonce is sent on a channel of that name and expected back.
+// else's. Nor do they from another database. A nonce is sent on a channel of that name and expected back.
 //
 // It is sent from a second connection, because that pooler may well run the NOTIFY on the session that listens, and
 // then pass the answer, notification included, to whoever sent it.
@@ -34,8 +34,9 @@ func (l *Listener) selfTest(ctx context.Context, conn *pgconn.PgConn) error {
 		switch err := conn.WaitForNotification(waitCtx); {
 		case err == nil:
 		case ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded):
-			return fmt.Errorf("a notification sent to this session has not arrived within %s: behind a connection pooler in transaction mode LISTEN "+
-				"has no effect, so the listener needs a DSN that leads to the server itself or to a pooler in session mode", l.cfg.PingTimeout)
+			return fmt.Errorf("a notification sent to this session has not arrived within %s: the listener needs a DSN that leads to the server and "+
+				"database in which notifications are sent, and not through a connection pooler in transaction mode, where LISTEN has no effect",
+				l.cfg.PingTimeout)
 		default:
 			return err
 		}
@@ -46,7 +47,7 @@ func (l *Listener) selfTest(ctx context.Context, conn *pgconn.PgConn) error {
 func (l *Listener) sendNonce(ctx context.Context, nonce string) error {
 	dialCtx, cancel := context.WithTimeout(ctx, l.cfg.DialTimeout)
 	defer cancel()
-	sender, err := pgconn.ConnectConfig(dialCtx, l.session.Copy())
+	sender, err := pgconn.ConnectConfig(dialCtx, l.sending.Copy())
 	if err != nil {
 		return fmt.Errorf("connect to send: %w", named(ctx, err, "no connection", l.cfg.DialTimeout))
 	}

@@ -26,6 +26,7 @@ func (r *actionRepo) startPostgresListener() error {
 	}
 	listener, err := pgnotify.NewListener(pgnotify.ListenerConfig{
 		DSN:             cmp.Or(r.notify.ListenDSN, r.dsn),
+		SenderDSN:       cmp.Or(r.notify.PumpDSN, r.dsn),
 		CatchUp:         r.catchUp,
 		CatchUpInterval: r.notify.CatchUpInterval,
 		CatchUpOverlap:  r.notify.CatchUpOverlap,
