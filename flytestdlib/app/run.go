@@ -21,7 +21,8 @@ var errAsked = errors.New("asked to stop")
 // as long as it likes before that (wait for a database, say). After it has returned nil, clients are served, and ready is
 // called, unless it is nil.
 //
-// The error is nil after a wanted end within all deadlines; else it joins what failed. Run may be called once.
+// The error is nil after a wanted end within all deadlines; else it joins what failed, which is all in the log as well. Run may be called
+// once.
 func (a *App) Run(ctx context.Context, setup func(context.Context) error, ready func()) error {
 	stopSignals := a.watchSignals()
 	defer stopSignals()

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"regexp"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 )
 
 // The values that WithDefaults puts in place of zeros.
@@ -138,7 +136,7 @@ func (c PostgresConfig) problems() (wrong []error) {
 		return append(wrong, errors.New("options: must not hold a password, which belongs into password or passwordPath"))
 	}
 	if len(wrong) == 0 {
-		if _, err := pgx.ParseConfig(formatDsn(c, c.Host, "")); err != nil {
+		if err := CheckDsn(formatDsn(c, c.Host, "")); err != nil {
 			wrong = append(wrong, fmt.Errorf("options: %w", err))
 		}
 	}

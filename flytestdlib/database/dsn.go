@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/flyteorg/flyte/v2/flytestdlib/logger"
 )
 
@@ -20,6 +22,17 @@ func GetPostgresDsn(ctx context.Context, config PostgresConfig) string {
 		logger.Errorf(ctx, "connection string without a password: %v", err)
 	}
 	return formatDsn(config, config.Host, password)
+}
+
+// CheckDsn says what is wrong with a connection string, in URL or keyword form, without quoting it: the driver, which does, does not find
+// every way in which a password can be written there.
+func CheckDsn(dsn string) error {
+	_, err := pgx.ParseConfig(dsn)
+	if err == nil {
+		return nil
+	}
+	text := err.Error()
+	return fmt.Errorf("not a connection string: %s", text[strings.LastIndex(text, "`: ")+len("`: "):])
 }
 
 func (c PostgresConfig) resolvePassword() (string, error) {

@@ -54,3 +54,20 @@ func TestParserErrorsDoNotQuoteThePassword(t *testing.T) {
 	require.ErrorContains(t, err, "sslmode")
 	require.False(t, strings.Contains(err.Error(), "secret"), err)
 }
+
+func TestWhatIsWrongWithADsnIsToldWithoutIt(t *testing.T) {
+	require.NoError(t, CheckDsn("host=h password=s3cret"))
+	require.NoError(t, CheckDsn("postgres://u:s3cret@h/d?sslmode=disable"))
+	for dsn, want := range map[string]string{
+		"postgres://u:s3cret@h:x/d":            "not a connection string: invalid port",
+		"postgres://u:s3%zzcret@h/d":           "not a connection string: failed to parse as URL",
+		"host=h password = s3cret port=x":      "not a connection string: invalid port",
+		`host=h password=\ s3cret port=x`:      "not a connection string: invalid port",
+		"host=h sslpassword = s3cret`: port=x": "not a connection string: invalid port",
+		"s3cret":                               "not a connection string: failed to parse as keyword/value",
+	} {
+		err := CheckDsn(dsn)
+		require.ErrorContains(t, err, want, dsn)
+		require.NotContains(t, err.Error(), "s3cret", dsn)
+	}
+}

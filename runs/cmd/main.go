@@ -31,9 +31,8 @@ func main() {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(exitUsage)
 	}
-	ctx := context.Background()
-	if err := runs.Run(ctx, cfg, os.Stdout); err != nil {
-		logger.Errorf(ctx, "the service has failed: %v", err)
+	// The log has the error by now.
+	if err := runs.Run(context.Background(), cfg, os.Stdout); err != nil {
 		os.Exit(exitFailed)
 	}
 }

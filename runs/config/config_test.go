@@ -70,6 +70,8 @@ func TestBoundsAreNamedWithTheSource(t *testing.T) {
 		{embedded, "--server.address=here", `server.address: "here" is not host:port`},
 		{embedded, "--logger.level=loud", `logger.level: "loud" is none of debug, info, warn, error`},
 		{embedded, "--runs.maxRequestBytes=1", `runs.maxRequestBytes: 1 is not within 1024 to 1073741824`},
+		{embedded, "--runs.notify.listenDSN=postgres://u:s3cret@h:x/d", `runs.notify.listenDSN: not a connection string: invalid port`},
+		{embedded, "--runs.notify.pumpDSN=host=h password = s3cret port=x", `runs.notify.pumpDSN: not a connection string: invalid port`},
 		{embedded, "--runs.notify.mode=telepathy", `runs.notify.mode: "telepathy" is none of batched, serial, off`},
 		{embedded, "--runs.notify.dialTimeout=0s", `runs.notify.dialTimeout: 0s is not above 0`},
 		{embedded, "--runs.notify.execTimeout=-1s", `runs.notify.execTimeout: -1s is not above 0`},

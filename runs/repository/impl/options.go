@@ -7,6 +7,7 @@ import (
 
 	"go.opentelemetry.io/otel/metric"
 
+	"github.com/flyteorg/flyte/v2/flytestdlib/database"
 	"github.com/flyteorg/flyte/v2/flytestdlib/pgnotify"
 )
 
@@ -98,6 +99,14 @@ func (c NotifyConfig) Validate() error {
 	for _, duration := range c.durations() {
 		if *duration.field <= 0 {
 			problems = append(problems, fmt.Errorf("%s: %s is not above 0", duration.name, *duration.field))
+		}
+	}
+	for _, connection := range []struct{ name, dsn string }{{"pumpDSN", c.PumpDSN}, {"listenDSN", c.ListenDSN}} {
+		if connection.dsn == "" {
+			continue
+		}
+		if err := database.CheckDsn(connection.dsn); err != nil {
+			problems = append(problems, fmt.Errorf("%s: %w", connection.name, err))
 		}
 	}
 	for _, number := range []struct {
