@@ -34,6 +34,7 @@ type fakeStatement struct {
 	Channel  string
 	Payloads []string // with the filling
 	Width    int
+	Ctx      context.Context
 }
 
 // pool returns a pool on the server, closed at the end of the test.
@@ -82,7 +83,7 @@ func (c *fakeConn) ExecContext(ctx context.Context, query string, args []driver.
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	s := fakeStatement{Channel: args[0].Value.(string), Width: strings.Count(query, "pg_notify($1,")}
+	s := fakeStatement{Channel: args[0].Value.(string), Width: strings.Count(query, "pg_notify($1,"), Ctx: ctx}
 	for _, a := range args[1:] {
 		s.Payloads = append(s.Payloads, a.Value.(string))
 	}

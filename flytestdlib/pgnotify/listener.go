@@ -60,6 +60,7 @@ const (
 
 // WithDefaults returns a copy in which zero fields have their defaults.
 func (c ListenerConfig) WithDefaults() ListenerConfig {
+	c.SenderDSN = cmp.Or(c.SenderDSN, c.DSN)
 	for _, d := range []struct {
 		field *time.Duration
 		value time.Duration
@@ -192,7 +193,7 @@ func NewListener(cfg ListenerConfig, backlog *Backlog) (*Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("pgnotify listener: %w", err)
 	}
-	sending, err := sessionConfig(cmp.Or(cfg.SenderDSN, cfg.DSN), listenerRole, cfg.DialTimeout)
+	sending, err := sessionConfig(cfg.SenderDSN, listenerRole, cfg.DialTimeout)
 	if err != nil {
 		return nil, fmt.Errorf("pgnotify listener: %w", err)
 	}

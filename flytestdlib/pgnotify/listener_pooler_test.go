@@ -123,4 +123,5 @@ func TestListenerTellsThatItListensInAnotherDatabase(t *testing.T) {
 	require.ErrorContains(t, l.Ready(), "has not arrived within 1s: the listener needs a DSN that leads to the server and database in which")
 
 	awaitThat(t, listen(dsn).Ready)
+	awaitThat(t, listen(dsn+" dbname=missing").Ready) // which the sender has to tell
 }

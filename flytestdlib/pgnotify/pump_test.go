@@ -3,6 +3,7 @@ package pgnotify
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -251,13 +252,17 @@ func TestPumpFlushesOnClose(t *testing.T) {
 }
 
 func TestPumpCloseWithoutWorkNeedsNoLoop(t *testing.T) {
-	pump := newTestPump(t, "a")
-	left, err := pump.Close(t.Context())
-	require.NoError(t, err)
-	require.Zero(t, left)
-	for range pump.Due() {
-		t.Fatal("nothing can be due")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		pump := newTestPump(t, "a")
+		start := time.Now()
+		left, err := pump.Close(t.Context())
+		require.NoError(t, err)
+		require.Zero(t, left)
+		require.Zero(t, time.Since(start))
+		for range pump.Due() {
+			t.Fatal("nothing can be due")
+		}
+	})
 }
 
 // Close ends a rest, goes on trying, and gives up with the deadline, saying how many are left and why.
@@ -288,14 +293,44 @@ func TestPumpCloseGivesUpWithItsDeadline(t *testing.T) {
 		require.ErrorContains(t, err, "channel a: refused")
 		require.GreaterOrEqual(t, attempts.Load()-before, int32(3*time.Second/closingRest), "trying until the end")
 		<-ended
+		require.Equal(t, 3*time.Second, time.Since(start), "the loop ends in the middle of a rest")
 
-		start = time.Now()
-		ctx, cancel = context.WithTimeout(t.Context(), time.Second)
+		for range 20 { // its context has ended as well: it must not matter which of the two it sees
+			left, err = pump.Close(ctx)
+			require.Error(t, err)
+			require.Equal(t, 100, left, "a second Close says the same")
+		}
+		require.Equal(t, 3*time.Second, time.Since(start))
+	})
+}
+
+// What was a long outage before Close is none for the flush: its first rests are short again.
+func TestPumpCloseStartsTheRestsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pump := newTestPump(t, "a")
+		pump.Add("a", "x")
+		var attempts []time.Time
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			for channel := range pump.Due() {
+				attempts = append(attempts, time.Now())
+				pump.Settle(failed(pump.Take(channel), errors.New("refused")))
+			}
+		}()
+		time.Sleep(time.Minute)
+		closing := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
-		left, err = pump.Close(ctx)
+		_, err := pump.Close(ctx)
 		require.Error(t, err)
-		require.Equal(t, 100, left, "a second Close says the same")
-		require.LessOrEqual(t, time.Since(start), time.Second)
+		<-ended
+
+		attempts = slices.DeleteFunc(attempts, func(at time.Time) bool { return at.Before(closing) })
+		require.Equal(t, closing, attempts[0], "at once")
+		for i, at := range attempts[1:] {
+			require.LessOrEqual(t, at.Sub(attempts[i]), min(backoffMin<<min(i, 10), closingRest), "rest %d", i)
+		}
 	})
 }
 

@@ -25,7 +25,7 @@ func (l *Listener) selfTest(ctx context.Context, conn *pgconn.PgConn) error {
 	l.awaited, l.heard = nonce, false
 	defer func() { l.awaited = "" }()
 	if err := l.sendNonce(ctx, nonce); err != nil {
-		return err
+		return &sendingError{err}
 	}
 
 	waitCtx, cancel := context.WithTimeout(ctx, l.cfg.PingTimeout)
@@ -54,6 +54,12 @@ func (l *Listener) sendNonce(ctx context.Context, nonce string) error {
 	defer hangUp(sender)
 	return l.exec(ctx, sender, fmt.Sprintf("NOTIFY %s", quoteIdentifier(nonce)))
 }
+
+// sendingError is a self-test that told nothing, since it could not be sent.
+type sendingError struct{ err error }
+
+func (e *sendingError) Error() string { return e.err.Error() }
+func (e *sendingError) Unwrap() error { return e.err }
 
 // quoteIdentifier makes a name of any content one identifier, upper case and all.
 func quoteIdentifier(name string) string { return pgx.Identifier{name}.Sanitize() }

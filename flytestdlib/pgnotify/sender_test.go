@@ -226,10 +226,10 @@ func TestSenderNamesTheTimeoutThatRanOut(t *testing.T) {
 		require.Equal(t, ReasonTimeout, out.Reason)
 		require.NoError(t, held.Close())
 
-		hang := make(chan struct{})
-		server.exec = func(fakeStatement) error { <-hang; return context.DeadlineExceeded }
-		go func() { time.Sleep(7 * time.Second); close(hang) }()
+		server.exec = func(s fakeStatement) error { <-s.Ctx.Done(); return s.Ctx.Err() }
+		start = time.Now()
 		out = s.Send(t.Context(), batchOf("c", "a"))
+		require.Equal(t, 7*time.Second, time.Since(start))
 		require.ErrorContains(t, out.Err, "no answer within 7s")
 
 		given, cancel := context.WithTimeout(t.Context(), time.Second)

@@ -48,6 +48,7 @@ func TestChannelNamesAreChecked(t *testing.T) {
 	require.NoError(t, checkChannel(`We"ird ; -- name`))
 	require.ErrorContains(t, checkChannel(""), "empty")
 	require.ErrorContains(t, checkChannel(strings.Repeat("x", 64)), "64 bytes")
+	require.ErrorContains(t, checkChannel(strings.Repeat("é", 32)), "64 bytes", "bytes, not characters")
 	require.ErrorContains(t, checkChannel("a\x00"), "NUL")
 	require.ErrorContains(t, checkChannel("a\xff"), "UTF-8")
 }
