@@ -41,6 +41,7 @@ func TestReadAhead_ABurstTakesAStatementForManyRows(t *testing.T) {
 	// The watcher stands at its first update, which nobody takes, until all have been heard of.
 	require.Eventually(t, func() bool { return toBeRead(repo) > n-2*notifySubscriberSlots }, notifyPatience, 10*time.Millisecond)
 	watched.read(t, n)
+	assert.Positive(t, fetches.Load())
 	assert.Less(t, fetches.Load(), int64(n/10))
 }
 
@@ -69,8 +70,8 @@ func TestReadAhead_GivesWhatGetRunAndGetActionGive(t *testing.T) {
 		require.NoError(t, err)
 		ctx, leave := repo.watching(t.Context(), aheadGroup{notifyChannelActions, notifyRunKey(notifyRun)})
 		defer leave()
-		before := fetches.Load()
 		assert.Equal(t, inCommon, readAheadFor(ctx, notifyChannelActions, notifyActionKey(notifyAction(i))) != nil)
+		before := fetches.Load()
 		watched, err := repo.GetAction(ctx, notifyAction(i))
 		require.NoError(t, err)
 		assert.Equal(t, alone, watched)
@@ -82,9 +83,11 @@ func TestReadAhead_GivesWhatGetRunAndGetActionGive(t *testing.T) {
 	ctx, leave := repo.watching(t.Context(), aheadGroup{channel: notifyChannelRuns})
 	defer leave()
 	require.NotNil(t, readAheadFor(ctx, notifyChannelRuns, notifyRunKey(notifyRun)))
+	before := fetches.Load()
 	watched, err := repo.GetRun(ctx, notifyRun)
 	require.NoError(t, err)
 	assert.Equal(t, alone, watched)
+	assert.Greater(t, fetches.Load(), before)
 
 	// What is not there is told as ever.
 	nobody := &common.ActionIdentifier{Run: notifyRun, Name: "nobody"}
@@ -130,4 +133,18 @@ func TestFetchRows_NamesOfAnyKind(t *testing.T) {
 		require.NotNil(t, rows[key], key)
 		assert.Equal(t, key, keyOf(rows[key]))
 	}
+}
+
+// A row that several watchers wanted is read once, and is each one's own.
+func TestReadAheadFor_TheRowIsTheCallersOwn(t *testing.T) {
+	shared := &models.Action{Project: "p", Domain: "d", RunName: "r", Name: "n"}
+	repo := &readingAhead{&actionRepo{joint: newJointReader(func(context.Context, []rowKey) (map[rowKey]*models.Action, error) {
+		return map[rowKey]*models.Action{keyOf(shared): shared}, nil
+	})}}
+	defer repo.joint.close()
+	ctx := repo.reading(t.Context(), notifyChannelActions, repo.newReadAhead(notifyChannelActions))
+	row := readAheadFor(ctx, notifyChannelActions, "p/d/r/n")
+	assert.Equal(t, shared, row)
+	assert.NotSame(t, shared, row)
+	assert.Nil(t, readAheadFor(t.Context(), notifyChannelActions, "p/d/r/n"), "nobody else is served")
 }
