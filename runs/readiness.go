@@ -2,12 +2,29 @@ package runs
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/flyteorg/flyte/v2/flytestdlib/logger"
 	"github.com/flyteorg/flyte/v2/runs/repository/interfaces"
 )
+
+// databaseCheck is the readiness check of the database: it answers, and takes writes. After a failover the pool may still lead to the former
+// primary, where every write fails.
+func databaseCheck(pool *sql.DB) func(context.Context) error {
+	return func(ctx context.Context) error {
+		var readOnly string
+		if err := pool.QueryRowContext(ctx, "SHOW transaction_read_only").Scan(&readOnly); err != nil {
+			return err
+		}
+		if readOnly == "on" {
+			return errors.New("the server takes no writes: it is a standby, or made read only by default_transaction_read_only")
+		}
+		return nil
+	}
+}
 
 // pumpPatience is how long changes may wait to be announced before the service calls itself not ready, so that writes go to a replica
 // whose pump can send: twice the longest pause between two attempts, and no longer than it takes to notice a connection that is half open.

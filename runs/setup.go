@@ -57,7 +57,7 @@ func setUp(ctx context.Context, a *app.App, cfg config.Config, metrics *otelutil
 		return server, fmt.Errorf("connection pool: %w", err)
 	}
 	a.OnClose("connection pool", func(context.Context) error { return pool.Close() })
-	a.Check("database", pool.PingContext)
+	a.Check("database", databaseCheck(pool))
 
 	meters := otelutils.GetMeterProvider(serviceName)
 	if metrics != nil {
