@@ -2,6 +2,7 @@ package database
 
 import (
 	"context"
+	"regexp"
 	"strings"
 	"time"
 
@@ -15,6 +16,9 @@ const slowStatement = time.Second
 
 // statementShown is how many characters of a slow statement the line has: enough to know it by.
 const statementShown = 300
+
+// gormParameter is $1 in a statement whose values are left out.
+var gormParameter = regexp.MustCompile(`\$(\d+)\$`)
 
 // slowLines writes about slow statements. When the database is slow or does not answer, all of them are.
 var slowLines = logger.Fold{Every: 10 * time.Second}
@@ -59,7 +63,8 @@ func (l gormLogger) Trace(ctx context.Context, begin time.Time, statement func()
 	if l.statements {
 		logger.Debugf(ctx, "statement: %s, %d rows, error %v: %s", took, rows, err, sql)
 	} else {
-		sql = strings.Join(strings.Fields(sql), " ") // one line, and no value in it that this could change
+		// One line, the parameters as PostgreSQL spells them, and no value in it that this could change.
+		sql = gormParameter.ReplaceAllString(strings.Join(strings.Fields(sql), " "), "$$$1")
 	}
 	switch {
 	case !slow:

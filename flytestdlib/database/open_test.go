@@ -205,6 +205,7 @@ func TestStatementsAreLoggedOnRequestOnly(t *testing.T) {
 	require.NoError(t, quiet.Exec("SELECT pg_sleep(1.1), ?::text", "quiet value").Error)
 	logger.Flush()
 	require.Contains(t, logged(), "slow statement: ")
+	require.Contains(t, logged(), "rows: SELECT pg_sleep(1.1), $1::text")
 	require.NotContains(t, logged(), "quiet value")
 
 	// Many are not worth many, also when they fail.
