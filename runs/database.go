@@ -119,8 +119,9 @@ func mayPass(err error) bool {
 	if !errors.As(err, &answer) {
 		return true
 	}
-	switch answer.Code[:2] {
+	switch answer.Code[:min(2, len(answer.Code))] {
 	case "08", // connection lost
+		"25", // read only: during a failover the address may still lead to a standby
 		"53", // out of connections, memory or disk
 		"57": // starting, stopping, killed by an administrator
 		return true

@@ -21,7 +21,7 @@ const statementShown = 300
 var gormParameter = regexp.MustCompile(`\$(\d+)\$`)
 
 // slowLines writes about slow statements. When the database is slow or does not answer, all of them are.
-var slowLines = logger.Fold{Every: 10 * time.Second}
+var slowLines logger.Fold
 
 // gormLogger writes gorm's messages to the service's log. Statements that fail are among them only if that took long: their error goes to the
 // caller, who knows whether it is one. Without statements, SQL is logged with placeholders, since values may be user data.

@@ -1,6 +1,7 @@
 package logger
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -13,11 +14,15 @@ import (
 // stays quiet for an interval begins anew. So nothing is left out without being counted, and the last ones are told even if none follows.
 //
 // There should be few kinds: each has its own lines. A line that is held back costs a lock and, unless it is the first of its interval, no
-// formatting. Methods may be called from any goroutine; it must not be copied.
+// formatting. The zero value is ready. Methods may be called from any goroutine; it must not be copied.
 type Fold struct {
-	// Every is the interval, above 0.
+	// Every is the interval; 0 stands for 10 s, in which nobody misses anything and a log of hours can still be read.
 	Every time.Duration
 }
+
+const defaultFoldInterval = 10 * time.Second
+
+func (f *Fold) interval() time.Duration { return cmp.Or(f.Every, defaultFoldInterval) }
 
 // Warnf is the function Warnf for a line of a kind.
 func (f *Fold) Warnf(ctx context.Context, kind, format string, args ...any) {
@@ -59,7 +64,7 @@ func (f *Fold) logf(ctx context.Context, level slog.Level, kind, format string, 
 		}
 		return
 	}
-	folding.open[key] = &foldedLines{interval: time.AfterFunc(f.Every, func() { endInterval(key) })}
+	folding.open[key] = &foldedLines{interval: time.AfterFunc(f.interval(), func() { endInterval(key) })}
 	folding.Unlock() // a log may block
 
 	logf(ctx, level, format, args...)
@@ -68,9 +73,9 @@ func (f *Fold) logf(ctx context.Context, level slog.Level, kind, format string, 
 func endInterval(key foldKey) {
 	folding.Lock()
 	lines := folding.open[key]
-	line, any := lines.take(key.fold.Every)
+	line, any := lines.take(key.fold.interval())
 	if any {
-		lines.interval.Reset(key.fold.Every)
+		lines.interval.Reset(key.fold.interval())
 	} else {
 		delete(folding.open, key)
 	}
@@ -102,7 +107,7 @@ func Flush() {
 	var lines []slog.Record
 	folding.Lock()
 	for key, held := range folding.open {
-		if line, any := held.take(key.fold.Every); any {
+		if line, any := held.take(key.fold.interval()); any {
 			lines = append(lines, line)
 		}
 	}

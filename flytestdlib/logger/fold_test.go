@@ -46,7 +46,7 @@ func TestAFoldWritesOneLineAnIntervalAndCountsTheOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out lines
 		setup(t, DefaultConfig(), &out)
-		f := Fold{Every: 10 * time.Second}
+		var f Fold
 		told := func() []string {
 			synctest.Wait()
 			return out.take()

@@ -36,7 +36,7 @@ func invalidArgument(format string, args ...any) error {
 
 // failureLines writes about requests that fail through no fault of their clients. While the database is away every one of them does, some
 // thousand a second.
-var failureLines = logger.Fold{Every: 10 * time.Second}
+var failureLines logger.Fold
 
 // connectError gives err the code that tells the client what to do about it. What is our fault, and what the client cannot mend, goes
 // to the log in full. The client reads it in our own words, since it may quote statements and addresses.

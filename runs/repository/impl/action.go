@@ -63,7 +63,7 @@ type actionRepo struct {
 	runSubscribers    map[chan string]bool
 	actionSubscribers map[chan string]bool
 	skipLines         logger.Fold
-	unreadLines       logger.Fold
+	faultLines        logger.Fold
 
 	// Used by readingAhead.
 	joint *jointReader
@@ -115,7 +115,6 @@ func newActionRepo(db *gorm.DB, dbConfig database.DbConfig, options ...Option) (
 		runSubscribers:    make(map[chan string]bool),
 		actionSubscribers: make(map[chan string]bool),
 		skipLines:         logger.Fold{Every: skipLinePause},
-		unreadLines:       logger.Fold{Every: 10 * time.Second},
 		done:              make(chan struct{}),
 		fanoutStopped:     make(chan struct{}),
 	}
@@ -216,6 +215,9 @@ func (r *actionRepo) closePump(ctx context.Context) error {
 		defer cancel()
 	}
 	_, err := r.pump.Close(flushCtx)
+	if err != nil {
+		err = fmt.Errorf("catch-ups of other replicas have to find what could not be announced: %w", err)
+	}
 	r.abandonNotifyLoop()
 	<-r.notifyLoopStopped
 	return errors.Join(err, r.sender.Close())
@@ -247,7 +249,8 @@ func (r *actionRepo) announce(ctx context.Context, channel, payload string) {
 	case r.serial != nil:
 		r.serial.notify(ctx, channel, payload)
 	case r.pump != nil && !r.pump.Add(channel, payload):
-		logger.Warnf(ctx, "notification on %s of %q came after the end of the pump and is not sent", channel, payload)
+		r.faultLines.Warnf(ctx, "late", "notification on %s of %q came after the end of the pump and is not sent: catch-ups of other replicas find the change",
+			channel, payload)
 	}
 }
 
@@ -363,7 +366,7 @@ func (r *actionRepo) WatchAllRunUpdates(ctx context.Context, updates chan<- *mod
 				logger.Debugf(ctx, "skipping an update: %v", err) // as in sendAction
 				continue
 			case err != nil:
-				r.unreadLines.Warnf(ctx, "run", "skipping an update of run %q that cannot be read, until it can: %v", payload, err)
+				r.faultLines.Warnf(ctx, "unread run", "skipping an update of run %q that cannot be read, until it can: %v", payload, err)
 				continue
 			}
 			send(ctx, updates, run)

@@ -265,7 +265,7 @@ func TestCloseSendsWhatWaits(t *testing.T) {
 	runs := r.pump.Stats(runUpdatesChannel)
 	assert.Zero(t, runs.Pending+runs.InFlight)
 	assert.Equal(t, runs.Added, runs.Coalesced+runs.Delivered)
-	assert.Contains(t, log(), "proj/dev/late", "what comes too late is said")
+	assert.Contains(t, log(), "came after the end of the pump", "what comes too late is said")
 	for len(want) > 0 {
 		delete(want, ear.next())
 	}
