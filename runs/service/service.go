@@ -11,6 +11,7 @@ import (
 
 	"github.com/flyteorg/flyte/v2/gen/go/flyteidl2/workflow/workflowconnect"
 	"github.com/flyteorg/flyte/v2/runs/repository/interfaces"
+	"github.com/flyteorg/flyte/v2/runs/repository/models"
 )
 
 // Service answers the RPCs. Its methods may be called from any goroutine.
@@ -34,6 +35,10 @@ type backend struct {
 	serving context.Context
 	drain   context.CancelFunc
 	drained <-chan struct{}
+
+	// runsReads and actionsReads are for the first looks of watches. They take turns.
+	runsReads    *sharedReads[runsPage]
+	actionsReads *sharedReads[[]*models.Action]
 }
 
 // errDraining ends streams at shutdown. Clients take unavailable as a reason to try again, elsewhere.
@@ -48,7 +53,11 @@ func New(cfg Config, repo interfaces.ActionRepo, meters metric.MeterProvider) (*
 		return nil, fmt.Errorf("service config: %w", err)
 	}
 	serving, drain := context.WithCancel(context.Background())
-	b := &backend{repo: repo, cfg: cfg, serving: serving, drain: drain, drained: serving.Done()}
+	turns := make(chan struct{}, firstLookReads)
+	b := &backend{
+		repo: repo, cfg: cfg, serving: serving, drain: drain, drained: serving.Done(),
+		runsReads: newSharedReads[runsPage](turns), actionsReads: newSharedReads[[]*models.Action](turns),
+	}
 	options := handlerOptions(cfg, meters)
 	s := &Service{backend: b}
 	s.mount(workflowconnect.NewEventsProxyServiceHandler(&eventsProxyService{b}, options...))
@@ -82,6 +91,9 @@ func (b *backend) reading(ctx context.Context) (context.Context, context.CancelF
 	ctx, over := b.bounded(ctx)
 	ctx, cutOff := context.WithCancelCause(ctx)
 	goOn := context.AfterFunc(b.serving, func() { cutOff(errDraining()) })
+	if b.isDrained() {
+		cutOff(errDraining()) // at once, where AfterFunc takes its time
+	}
 	return ctx, func() {
 		goOn()
 		over()

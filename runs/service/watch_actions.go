@@ -11,9 +11,6 @@ import (
 	"github.com/flyteorg/flyte/v2/runs/repository/models"
 )
 
-// snapshotPage is how many actions the first messages of WatchActions hold.
-const snapshotPage = 1000
-
 // WatchActions shows all actions of a run that meet the filter, then each that changes, and each whose children change phase. An action
 // that was shown and meets the filter no longer is shown once more, with meets_filter false. The first message comes at once,
 // if need be without an action in it; a run that does not exist yet can be watched.
@@ -60,34 +57,34 @@ func (s *runService) WatchActions(
 // eachPage reads the actions of a run, oldest first, and calls show for each page, of which there is at least one.
 func (s *runService) eachPage(ctx context.Context, run *common.RunIdentifier, show func(rows []*models.Action, evenIfNone bool) error) error {
 	input := interfaces.ListResourceInput{
-		Limit:          snapshotPage,
+		Limit:          firstLookPage,
 		Filter:         interfaces.RunScope(run),
 		SortParameters: interfaces.KeysetOrder(),
 	}
 	for first := true; ; first = false {
-		if s.isDrained() {
-			return errDraining()
-		}
 		rows, err := s.readPage(ctx, input)
 		if err != nil {
 			return err
 		}
-		more := len(rows) > snapshotPage
+		more := len(rows) > firstLookPage
 		if more {
-			rows = rows[:snapshotPage]
+			rows = rows[:firstLookPage]
+			last := rows[len(rows)-1]
+			at := last.CreatedAt // not where it is, or the whole row would be held
+			input.KeysetAfterCreatedAt, input.KeysetAfterName = &at, last.Name
 		}
 		if err := show(rows, first); err != nil || !more {
 			return err
 		}
-		last := rows[len(rows)-1]
-		input.KeysetAfterCreatedAt, input.KeysetAfterName = &last.CreatedAt, last.Name
 	}
 }
 
 func (s *runService) readPage(ctx context.Context, input interfaces.ListResourceInput) ([]*models.Action, error) {
 	ctx, cancel := s.reading(ctx)
 	defer cancel()
-	rows, err := s.repo.ListActions(ctx, input)
+	rows, err := s.actionsReads.get(ctx, inputKey(input), func(ctx context.Context) ([]*models.Action, error) {
+		return s.repo.ListActions(ctx, input)
+	})
 	return rows, causeOr(ctx, err)
 }
 

@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strconv"
 
@@ -28,22 +29,10 @@ func (s *runService) WatchRuns(
 	changes := subscribe(ctx, s.repo.WatchAllRunUpdates)
 	defer changes.close()
 
-	rows, err := s.firstRuns(ctx, scope)
-	if err != nil {
+	// A run that ends while the pages are read may be in none of them; it is in changes then. As for which of two states is the newer one,
+	// see WatchActions.
+	if err := s.eachRunsPage(ctx, scope, stream.Send); err != nil {
 		return err
-	}
-	if len(rows) == 0 {
-		if err := stream.Send(runsMessage(scope, nil)); err != nil {
-			return err
-		}
-	}
-	for page := range slices.Chunk(rows, maxBatch) {
-		if s.isDrained() {
-			return errDraining()
-		}
-		if err := stream.Send(runsMessage(scope, page)); err != nil {
-			return err
-		}
 	}
 	for {
 		batch, err := changes.next(ctx, s.drained, nil)
@@ -54,46 +43,71 @@ func (s *runService) WatchRuns(
 		if len(batch) == 0 {
 			continue
 		}
-		if err := stream.Send(runsMessage(scope, batch)); err != nil {
+		if err := stream.Send(runsMessage(scope.org, batch)); err != nil {
 			return err
 		}
 	}
 }
 
-// firstRuns reads what a watch shows first, newest first.
-func (s *runService) firstRuns(ctx context.Context, scope runScope) ([]*models.Run, error) {
-	ctx, cancel := s.reading(ctx)
-	defer cancel()
-	newestFirst, err := interfaces.NewSortParameter("created_at", common.Sort_DESCENDING)
-	if err != nil {
-		return nil, err
-	}
-	notEnded, err := interfaces.NewFilter("phase", common.Filter_VALUE_IN, phasesNotEnded()...)
-	if err != nil {
-		return nil, err
-	}
-	inScope := interfaces.And(interfaces.RootActions(), scope.filter)
-	var runs []*models.Run
-	for _, input := range []interfaces.ListResourceInput{
-		{Filter: interfaces.And(inScope, notEnded), Limit: interfaces.MaxListLimit},
-		{Filter: inScope, Limit: newestRuns},
-	} {
-		input.SortParameters = []interfaces.SortParameter{newestFirst}
-		rows, err := s.repo.ListActions(ctx, input)
-		if err != nil {
-			return nil, causeOr(ctx, err)
-		}
-		runs = append(runs, rows[:min(len(rows), input.Limit)]...)
-	}
-	// The second list was read later, so where both have a run it is the one to keep, as latestOfEachRun does.
-	runs = latestOfEachRun(runs)
-	slices.SortStableFunc(runs, func(a, b *models.Run) int { return b.CreatedAt.Compare(a.CreatedAt) })
-	return runs, nil
+// runsPage is a part of what a watch shows first.
+type runsPage struct {
+	message *workflow.WatchRunsResponse
+	// next lets through the runs of the next page; nil on the last one.
+	next *interfaces.Filter
 }
 
+// eachRunsPage reads what a watch shows first, newest first, and sends each page, of which there is at least one: the newest runs, and then
+// those before them that have not ended. While a client takes a page, nothing is held of the rows.
+func (s *runService) eachRunsPage(ctx context.Context, scope runScope, send func(*workflow.WatchRunsResponse) error) error {
+	notEnded, err := interfaces.NewFilter("phase", common.Filter_VALUE_IN, phasesNotEnded()...)
+	if err != nil {
+		return err
+	}
+	inScope := interfaces.And(interfaces.RootActions(), scope.filter)
+	input := interfaces.ListResourceInput{Limit: firstLookPage, Filter: inScope, SortParameters: interfaces.NewestFirst()}
+	for shown := 0; ; {
+		page, err := s.readRuns(ctx, scope.org, input)
+		if err != nil {
+			return err
+		}
+		if shown == 0 || len(page.message.GetRuns()) > 0 {
+			if err := send(page.message); err != nil {
+				return err
+			}
+		}
+		if page.next == nil {
+			return nil
+		}
+		input.Filter = interfaces.And(inScope, *page.next)
+		if shown += firstLookPage; shown >= newestRuns {
+			input.Filter = interfaces.And(input.Filter, notEnded)
+		}
+	}
+}
+
+func (s *runService) readRuns(ctx context.Context, org string, input interfaces.ListResourceInput) (runsPage, error) {
+	ctx, cancel := s.reading(ctx)
+	defer cancel()
+	page, err := s.runsReads.get(ctx, org+"/"+inputKey(input), func(ctx context.Context) (page runsPage, err error) {
+		rows, err := s.repo.ListActions(ctx, input)
+		if err != nil {
+			return page, err
+		}
+		if len(rows) > input.Limit {
+			rows = rows[:input.Limit]
+			next := interfaces.OlderThan(rows[len(rows)-1])
+			page.next = &next
+		}
+		page.message = runsMessage(org, rows)
+		return page, nil
+	})
+	return page, causeOr(ctx, err)
+}
+
+// phasesNotEnded returns always the same order, for reads to be shared.
 func phasesNotEnded() []string {
 	var phases []string
-	for number := range common.ActionPhase_name {
+	for _, number := range slices.Sorted(maps.Keys(common.ActionPhase_name)) {
 		if number != 0 && !isTerminal(common.ActionPhase(number)) {
 			phases = append(phases, strconv.Itoa(int(number)))
 		}
@@ -113,10 +127,10 @@ func latestOfEachRun(rows []*models.Run) []*models.Run {
 	})
 }
 
-func runsMessage(scope runScope, rows []*models.Run) *workflow.WatchRunsResponse {
+func runsMessage(org string, rows []*models.Run) *workflow.WatchRunsResponse {
 	message := &workflow.WatchRunsResponse{Runs: make([]*workflow.Run, len(rows))}
 	for i, row := range rows {
-		message.Runs[i] = runOf(scope.org, row)
+		message.Runs[i] = runOf(org, row)
 	}
 	return message
 }

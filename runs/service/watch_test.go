@@ -239,8 +239,12 @@ func TestWatchRunsShowsItsTargetOnly(t *testing.T) {
 			})
 		}
 	}
-	all.until(shown("r2", running))
-	all.until(shown("r1", succeeded))
+	// The two may come in either order, or together.
+	r1, r2 := false, false
+	all.until(func(m *workflow.WatchRunsResponse) bool {
+		r1, r2 = r1 || shown("r1", succeeded)(m), r2 || shown("r2", running)(m)
+		return r1 && r2
+	})
 	project.until(func(m *workflow.WatchRunsResponse) bool {
 		assert.NotContains(t, names(m), "r2")
 		return shown("r1", succeeded)(m)
@@ -279,7 +283,7 @@ func TestWatchRunsBeginsWithAllThatHaveNotEnded(t *testing.T) {
 func TestWatchActionsPagesThroughTheRunAndCountsChildren(t *testing.T) {
 	repo, quiet := newRepos(t)
 	server := newServer(t, repo)
-	const children = 2*snapshotPage + 300
+	const children = 2*firstLookPage + 300
 	create(t, quiet, actionID("run", "a0"))
 	for i := range children {
 		create(t, quiet, actionID("run", fmt.Sprintf("c%04d", i)), func(row *models.Action) {
@@ -296,7 +300,7 @@ func TestWatchActionsPagesThroughTheRunAndCountsChildren(t *testing.T) {
 	var root *workflow.EnrichedAction
 	for len(shown) < children+1 || root == nil {
 		message := w.next()
-		require.LessOrEqual(t, len(message.GetEnrichedActions()), snapshotPage+1)
+		require.LessOrEqual(t, len(message.GetEnrichedActions()), firstLookPage+1)
 		for _, action := range message.GetEnrichedActions() {
 			require.True(t, action.GetMeetsFilter())
 			if name := action.GetAction().GetId().GetName(); name == "a0" {

@@ -271,3 +271,47 @@ func TestKeysetPagesUnderConcurrentInserts(t *testing.T) {
 		assert.Equal(t, 1, times, name)
 	}
 }
+
+// Runs are told apart by more than their time: the pages' borders lie within moments, projects and domains here.
+func TestPagesOfRunsNewestFirst(t *testing.T) {
+	r := newTestRepo(t, WithNotifyConfig(NotifyConfig{Mode: NotifyModeOff}))
+	created := time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC)
+	for moment := range 3 {
+		for _, project := range []string{"p", "P", "q-1"} {
+			for _, domain := range []string{"d", "é"} {
+				for _, run := range []string{"r1", "r_1", "R1"} {
+					id := &common.RunIdentifier{Project: project, Domain: domain, Name: fmt.Sprint(run, moment)}
+					create(t, r, &common.ActionIdentifier{Run: id, Name: "a0"}, func(a *models.Action) {
+						a.CreatedAt = created.Add(time.Duration(moment) * time.Microsecond)
+					})
+				}
+			}
+		}
+	}
+	names := func(rows []*models.Action) (names []rowKey) {
+		for _, row := range rows {
+			names = append(names, keyOf(row))
+		}
+		return names
+	}
+	input := interfaces.ListResourceInput{Limit: 1000, Filter: interfaces.RootActions(), SortParameters: interfaces.NewestFirst()}
+	all, err := r.ListActions(t.Context(), input)
+	require.NoError(t, err)
+	require.Len(t, all, 3*3*2*3)
+	require.True(t, slices.IsSortedFunc(all, func(a, b *models.Action) int { return b.CreatedAt.Compare(a.CreatedAt) }))
+
+	for _, limit := range []int{1, 4, 7} {
+		input.Limit, input.Filter = limit, interfaces.RootActions()
+		var paged []*models.Action
+		for {
+			page, err := r.ListActions(t.Context(), input)
+			require.NoError(t, err)
+			paged = append(paged, page[:min(len(page), limit)]...)
+			if len(page) <= limit {
+				break
+			}
+			input.Filter = interfaces.And(interfaces.RootActions(), interfaces.OlderThan(page[limit-1]))
+		}
+		assert.Equal(t, names(all), names(paged), "pages of %d", limit)
+	}
+}

@@ -15,7 +15,8 @@ const MaxListLimit = 10_000
 // the pages. A keyset resumes after the last row seen: pages cost the same however far in, and a row that is there throughout
 // is read exactly once. It wants the order (created_at, name) ascending and a RunScope in Filter, since only within a
 // run is a name unique. A row whose created_at is moved back past the cursor while pages are read is not in them;
-// whoever must not miss it watches too.
+// whoever must not miss it watches too. Pages of the runs of many projects are made the same way with the order NewestFirst and the filter
+// OlderThan.
 type ListResourceInput struct {
 	// Limit is the size of the page in rows, 1 to MaxListLimit. One more row is read, to tell whether another page follows.
 	Limit int

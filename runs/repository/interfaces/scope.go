@@ -3,6 +3,7 @@ package interfaces
 import (
 	"github.com/flyteorg/flyte/v2/gen/go/flyteidl2/common"
 	"github.com/flyteorg/flyte/v2/gen/go/flyteidl2/task"
+	"github.com/flyteorg/flyte/v2/runs/repository/models"
 )
 
 // The filters below are what the service asks for by itself, as against what a caller filters by.
@@ -40,4 +41,13 @@ func RootActions() Filter { return Filter{query: "parent_action_name IS NULL"} }
 func HasPausedAction() Filter {
 	// The phase is written out, not bound: only then can the planner match it with the partial index.
 	return Filter{query: "(project, domain, run_name) IN (SELECT project, domain, run_name FROM actions WHERE phase = 9)"}
+}
+
+// OlderThan lets through what comes after row in the order NewestFirst: the next page, when row is the last of one. A row that is there
+// throughout is in some page, since created_at moves only back, which is to say ahead of the reader; a row that moves may be in two.
+func OlderThan(row *models.Action) Filter {
+	return Filter{
+		query: "(created_at, project, domain, run_name, name) < (?, ?, ?, ?, ?)",
+		args:  []any{row.CreatedAt, row.Project, row.Domain, row.RunName, row.Name},
+	}
 }

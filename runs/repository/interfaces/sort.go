@@ -76,3 +76,14 @@ func NewSortParametersFromProto(request *common.ListRequest) ([]SortParameter, e
 func KeysetOrder() []SortParameter {
 	return []SortParameter{{column: "created_at"}, {column: "name"}}
 }
+
+// NewestFirst returns the order in which runs are read newest first, page after page: see OlderThan. No two rows are equal in it.
+func NewestFirst() []SortParameter {
+	return []SortParameter{
+		{column: "created_at", descending: true},
+		{column: "project", descending: true},
+		{column: "domain", descending: true},
+		{column: "run_name", descending: true},
+		{column: "name", descending: true},
+	}
+}
