@@ -47,7 +47,8 @@ func TestRetellingsThatAreTooManyAreTakenTogether(t *testing.T) {
 	b := newLaneBench(t, BacklogConfig{}).backlog
 	var now time.Duration
 	b.now = func() time.Duration { return now }
-	for i := range 3 * maxRetellings {
+	const many = 3 * maxRetellings
+	for i := range many {
 		now = time.Duration(i) * time.Minute
 		since := now - time.Second
 		if i == 0 {
@@ -59,4 +60,21 @@ func TestRetellingsThatAreTooManyAreTakenTogether(t *testing.T) {
 	assert.Equal(t, -time.Hour, b.retold.reach(0))
 	assert.Equal(t, now-time.Second, b.retold.reach(now))
 	assert.Equal(t, now+1, b.retold.reach(now+1))
+	for i := range many {
+		at := time.Duration(i) * time.Minute
+		assert.LessOrEqual(t, b.retold.reach(at), at-time.Second, "never less than was told at %s", at)
+	}
+}
+
+// Folded or not, what is under way counts for what arrives now.
+func TestARetellingUnderWayIsNotForgotten(t *testing.T) {
+	b := newLaneBench(t, BacklogConfig{}).backlog
+	now := time.Hour
+	b.now = func() time.Duration { return now }
+	b.retelling(b.started) // goes on
+	for range maxRetellings {
+		now += time.Minute
+		b.retelling(b.started.Add(now))()
+	}
+	assert.Zero(t, b.retold.reach(now+time.Hour))
 }

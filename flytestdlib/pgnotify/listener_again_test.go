@@ -48,10 +48,30 @@ func TestTellAgain(t *testing.T) {
 		assert.EqualValues(t, 4, arrived())
 
 		l.TellAgain(thingChannel, "b")
+		b := sighting{thingChannel, "b"}
+		timer := l.again.waiting[b]
 		l.again.close()
+		assert.False(t, timer.Stop(), "it runs no more")
 		l.TellAgain(thingChannel, "c")
+		assert.Empty(t, l.again.waiting)
+		l.tellNow(b) // whose time came while it was being closed
+		connect(false)
+		l.tellNow(b)
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		assert.EqualValues(t, 4, arrived())
 	})
+}
+
+func TestListenerCloseEndsTheTellingAgain(t *testing.T) {
+	backlog, err := NewBacklog(BacklogConfig{}, newBroadcaster().subscribers())
+	require.NoError(t, err)
+	l, err := NewListener(ListenerConfig{DSN: "host=127.0.0.1 port=1"}, backlog)
+	require.NoError(t, err)
+	l.TellAgain(thingChannel, "a")
+	require.NotEmpty(t, l.again.waiting)
+	require.NoError(t, l.Close(t.Context()))
+	require.Empty(t, l.again.waiting)
+	l.TellAgain(thingChannel, "a")
+	require.Empty(t, l.again.waiting)
 }
