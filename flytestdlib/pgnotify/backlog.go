@@ -22,8 +22,8 @@ type BacklogConfig struct {
 	MaxPayloads int
 	MaxBytes    int
 
-	// OnArrival, if set, is told of each payload that arrives, before any subscriber can be given it: here what a subscriber reads may
-	// be read ahead for it, and what was read too early be forgotten. It is called by the goroutine that reads the
+	// OnArrival, if set, is told of each payload that arrives, or that a catch-up finds for a subscriber, before any subscriber can be given it: here
+	// what a subscriber reads may be read ahead for it, and what was read too early be forgotten. It is called by the goroutine that reads the
 	// connection, and by others, several at a time: it must not wait for anything but a mutex that is held briefly.
 	OnArrival func(channel, payload string)
 }
@@ -173,6 +173,7 @@ func NewBacklog(cfg BacklogConfig, subscribers map[string]Subscribers) (*Backlog
 	if b.onArrival == nil {
 		b.onArrival = func(string, string) {}
 	}
+	b.refeeds.onArrival = b.onArrival
 	b.now = func() time.Duration { return time.Since(b.started) }
 	for name, each := range subscribers {
 		if err := checkChannel(name); err != nil {
@@ -215,12 +216,13 @@ func (b *Backlog) arrive(channel, payload string) {
 	}
 }
 
-// EachKept calls visit for each payload that channel keeps, in order of arrival: what has not been handed on yet, what arrived within
-// ReplayWindow, and what the subscriber needs that is furthest behind. No payload arrives meanwhile, so visit must be brief; it must
-// not call the Backlog. A channel that is not the Backlog's keeps nothing.
-func (b *Backlog) EachKept(channel string, visit func(payload string)) {
+// EachRecent calls visit for each payload of channel that a subscriber is given which registers now: what has not been handed on yet, and what
+// was within ReplayWindow, in order of arrival. What arrives meanwhile may be left out. No lock is held when visit is called. A channel that is
+// not the Backlog's has none.
+func (b *Backlog) EachRecent(channel string, visit func(payload string)) {
 	if lane := b.byName[channel]; lane != nil {
-		lane.log.each(visit)
+		from, _ := lane.log.since(b.now() - b.window)
+		lane.log.each(from, visit)
 	}
 }
 

@@ -186,13 +186,30 @@ func (l *arrivalLog) read(seq, end uint64, n int, buf []arrival) (read []arrival
 	return buf, false, false
 }
 
-// each visits all payloads.
-func (l *arrivalLog) each(visit func(payload string)) {
+// each visits the payloads from seq on that are there now, some at a time, so that the lock is held briefly.
+func (l *arrivalLog) each(seq uint64, visit func(payload string)) {
+	const atATime = 256
+	var payloads []string
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, e := range l.entries {
-		if !e.dead {
-			visit(e.payload)
+	end := l.next
+	l.mu.Unlock()
+	for seq < end {
+		payloads = payloads[:0]
+		l.mu.Lock()
+		entries := l.entries[l.find(seq):]
+		seq = end
+		for i, e := range entries {
+			if i == atATime || e.seq >= end {
+				seq = e.seq
+				break
+			}
+			if !e.dead {
+				payloads = append(payloads, e.payload)
+			}
+		}
+		l.mu.Unlock()
+		for _, payload := range payloads {
+			visit(payload)
 		}
 	}
 }

@@ -46,12 +46,14 @@ type refeedRequest struct {
 type refeeds struct {
 	requests chan refeedRequest
 	fetched  chan refeedPage
+	// onArrival is BacklogConfig.OnArrival.
+	onArrival func(channel, payload string)
 	// read reads one page of what changed since a payload that arrived then was sent; nil when there is no catch-up.
 	read func(ctx context.Context, arrived time.Time, after string) ([]Change, string, error)
 }
 
 func newRefeeds() *refeeds {
-	return &refeeds{requests: make(chan refeedRequest, 1), fetched: make(chan refeedPage)}
+	return &refeeds{requests: make(chan refeedRequest, 1), fetched: make(chan refeedPage), onArrival: func(string, string) {}}
 }
 
 // run reads the pages that are asked for, one at a time, until ctx ends.
@@ -145,6 +147,7 @@ func (r *refeed) accept(page refeedPage, now time.Duration) {
 	r.after, r.ended = page.next, page.next == ""
 	for _, c := range page.changes {
 		if c.Channel == r.channel {
+			r.refeeds.onArrival(c.Channel, c.Payload)
 			r.page = append(r.page, c.Payload)
 		}
 	}

@@ -4,9 +4,12 @@ import (
 	"context"
 	"database/sql/driver"
 	"errors"
+	"fmt"
+	"runtime/debug"
 	"sync"
 	"time"
 
+	"github.com/flyteorg/flyte/v2/flytestdlib/logger"
 	"github.com/flyteorg/flyte/v2/runs/repository/models"
 )
 
@@ -14,12 +17,15 @@ const (
 	// jointStatements is how many statements read for watchers at the same time, and so how many of the pool's connections all watchers
 	// together take from the RPCs.
 	jointStatements = 2
-	// jointRows is how many rows one of them reads at most.
+	// jointRows is from how many rows on one of them takes no further request.
 	jointRows = 1000
 	// jointRowBytes bounds the rows that are read in common: nobody shall wait for somebody else's large one.
 	jointRowBytes = 16 << 10
-	// jointTimeout bounds a statement.
-	jointTimeout = 30 * time.Second
+	// jointTimeout bounds a statement, the wait for a connection included. It takes milliseconds; one whose connection has died without a word must
+	// not hold up half of all watchers for as long as that may go unnoticed.
+	jointTimeout = 10 * time.Second
+	// jointComplaints is how often a failure is written about. The watchers help themselves, so nobody else would say what is wrong.
+	jointComplaints = time.Minute
 )
 
 var errJointReaderClosed = errors.New("the repository is closed")
@@ -42,7 +48,8 @@ type jointReader struct {
 
 	mu      sync.Mutex
 	waiting []*jointRequest
-	running int // statements
+	running int       // statements
+	failed  time.Time // when a failure was last written about
 	ended   sync.WaitGroup
 }
 
@@ -91,13 +98,35 @@ func (j *jointReader) enter(request *jointRequest) {
 // run reads until nobody waits.
 func (j *jointReader) run() {
 	for batch, keys := j.take(); len(batch) > 0; batch, keys = j.take() {
-		ctx, cancel := context.WithTimeout(j.ctx, jointTimeout)
-		rows, err := j.fetch(ctx, keys)
-		cancel()
+		rows, err := j.fetchInTime(keys)
+		if err != nil {
+			j.complain(len(batch), err)
+		}
 		for _, request := range batch {
 			request.rows, request.err = rows, err
 			close(request.done)
 		}
+	}
+}
+
+// fetchInTime makes an error of a panic, which would end the process here; whoever reads for itself then meets it on a goroutine that knows what to do.
+func (j *jointReader) fetchInTime(keys []rowKey) (rows map[rowKey]*models.Action, err error) {
+	ctx, cancel := context.WithTimeout(j.ctx, jointTimeout)
+	defer cancel()
+	defer func() {
+		if value := recover(); value != nil {
+			rows, err = nil, fmt.Errorf("panic: %v\n%s", value, debug.Stack())
+		}
+	}()
+	return j.fetch(ctx, keys)
+}
+
+func (j *jointReader) complain(requests int, err error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.ctx.Err() == nil && time.Since(j.failed) >= jointComplaints {
+		j.failed = time.Now()
+		logger.Warnf(j.ctx, "%d watchers try again to read, and then each by itself: reading in common failed: %v", requests, err)
 	}
 }
 

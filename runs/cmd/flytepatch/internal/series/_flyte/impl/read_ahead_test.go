@@ -71,6 +71,7 @@ func TestReadAhead_GivesWhatGetRunAndGetActionGive(t *testing.T) {
 		ctx, leave := repo.watching(t.Context(), aheadGroup{notifyChannelActions, notifyRunKey(notifyRun)})
 		defer leave()
 		assert.Equal(t, inCommon, readAheadFor(ctx, notifyChannelActions, notifyActionKey(notifyAction(i))) != nil)
+		repo.ahead.note(notifyChannelActions, notifyActionKey(notifyAction(i))) // else what was just read would do
 		before := fetches.Load()
 		watched, err := repo.GetAction(ctx, notifyAction(i))
 		require.NoError(t, err)
@@ -83,6 +84,7 @@ func TestReadAhead_GivesWhatGetRunAndGetActionGive(t *testing.T) {
 	ctx, leave := repo.watching(t.Context(), aheadGroup{channel: notifyChannelRuns})
 	defer leave()
 	require.NotNil(t, readAheadFor(ctx, notifyChannelRuns, notifyRunKey(notifyRun)))
+	repo.ahead.note(notifyChannelRuns, notifyRunKey(notifyRun))
 	before := fetches.Load()
 	watched, err := repo.GetRun(ctx, notifyRun)
 	require.NoError(t, err)
