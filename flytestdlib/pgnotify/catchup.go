@@ -19,7 +19,8 @@ type Change struct {
 // after it, by the same clock. after is where the page begins: empty for the first one, then whatever was returned as
 // next; next is empty on the last page. It is enough to find rows as they are: of several changes of a row, the last.
 //
-// It runs on another connection than the Listener's own, to the same server (not a standby), each page in a transaction of its own.
+// It runs on another connection than the Listener's own, to the same server (not a standby), each page in a transaction of its own. A pool
+// whose connections are kept for ever may go on reading from a server that has been failed over from, and that nobody has stopped.
 // A page should be small enough to be read well within ListenerConfig.CatchUpTimeout, after which ctx ends. Rows that
 // change between two pages may be missed if that moves them out of the pages to come: they are found by the next sweep.
 //

@@ -115,6 +115,9 @@ const seenLimit = 1 << 18
 //	                                                └───────────────────────────┘
 //	                               └► catch-up, beside the waiting ─► ready
 //
+// It is a failure, too, when DSN leads to another server by now, which is looked for each half a minute on a connection made for it: a server
+// that has been failed over from may go on as if nothing had happened.
+//
 // The pause starts over at 50 ms when a connection has listened for that long. The goroutine that reads the connection waits for
 // nothing else, ever: the server keeps a notification until the slowest listener of the cluster has read it.
 type Listener struct {
@@ -129,6 +132,8 @@ type Listener struct {
 	sweeper *sweeper // nil without CatchUp
 	again   again
 
+	follower *follower // belongs to the goroutine that reads the connection
+
 	cancel context.CancelFunc
 	ended  map[string]chan struct{} // what runs → closed when it has ended
 
@@ -136,6 +141,7 @@ type Listener struct {
 	tested    bool                 // the self-test has been passed
 	awaited   string               // the nonce of the self-test under way
 	heard     bool                 // it came
+	server    string               // what the connection leads to
 	aliveAt   time.Time            // the last sign of life
 	snapshots map[uint32]*snapshot // by sending backend: what its statement ran under
 	outage    outage
@@ -197,11 +203,16 @@ func NewListener(cfg ListenerConfig, backlog *Backlog) (*Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("pgnotify listener: %w", err)
 	}
+	follower, err := newFollower(cfg.DSN, cfg.DialTimeout)
+	if err != nil {
+		return nil, fmt.Errorf("pgnotify listener: %w", err)
+	}
 	l := &Listener{
 		Notify:   backlog.Notify,
 		cfg:      cfg,
 		session:  &session.Config,
 		sending:  &sending.Config,
+		follower: follower,
 		backlog:  backlog,
 		seen:     newSightings(seenLimit),
 		ended:    map[string]chan struct{}{},

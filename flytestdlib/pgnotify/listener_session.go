@@ -51,7 +51,20 @@ func (l *Listener) listen(ctx context.Context) (lasted time.Duration, err error)
 	defer hangUp(conn)
 	began := time.Now()
 	number := l.connected(conn)
-	err = l.serve(ctx, conn, number)
+	stay, leave := context.WithCancelCause(ctx)
+	defer leave(nil)
+	l.follower.follow(l.server, func(led time.Time) {
+		// What catch-ups have judged since then by the snapshots of this server may be rows of the other.
+		if l.sweeper != nil {
+			l.sweeper.lost(led)
+		}
+		leave(errMoved)
+	})
+	defer l.follower.stop()
+	err = l.serve(stay, conn, number)
+	if cause := context.Cause(stay); cause != nil {
+		err = cause
+	}
 	return time.Since(began), err
 }
 
@@ -92,6 +105,12 @@ func (l *Listener) prepare(ctx context.Context, conn *pgconn.PgConn) error {
 		if err := l.exec(ctx, conn, "LISTEN "+quoteIdentifier(channel)); err != nil {
 			return err
 		}
+	}
+	execCtx, cancel := context.WithTimeout(ctx, l.cfg.PingTimeout)
+	defer cancel()
+	var err error
+	if l.server, err = serverOf(execCtx, conn); err != nil {
+		return fmt.Errorf("ask which server it is: %w", named(ctx, err, "no answer", l.cfg.PingTimeout))
 	}
 	if l.tested {
 		return nil

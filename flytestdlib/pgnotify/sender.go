@@ -69,8 +69,8 @@ type SenderStats struct {
 }
 
 // Sender sends batches, in statements of up to a thousand pg_notify calls, one round trip each. It keeps one connection, which is
-// nobody else's: made when first needed, given up after any failure that is not a payload's fault, made anew by
-// the next Send.
+// nobody else's: made when first needed, given up after any failure that is not a payload's fault, or when DSN leads to another
+// server by now (which is looked for each half a minute, on a connection made for it), made anew by the next Send.
 //
 // Send is for one goroutine; Stats may be called from any.
 type Sender struct {
@@ -80,6 +80,9 @@ type Sender struct {
 	exec func(ctx context.Context, conn *sql.Conn, channel string, entries []Entry) error
 
 	rejections lineBudget
+
+	follower *follower   // nil on a caller's pool
+	moved    atomic.Bool // the connection leads to another server than one made now would
 
 	statements, connects atomic.Uint64
 	backendPID           atomic.Uint32
@@ -101,12 +104,18 @@ func NewSender(cfg SenderConfig) (*Sender, error) {
 		session.RuntimeParams["synchronous_commit"] = "off"
 	}
 
-	s := &Sender{cfg: cfg, owns: true, exec: execPrepared}
+	follower, err := newFollower(cfg.DSN, cfg.DialTimeout)
+	if err != nil {
+		return nil, fmt.Errorf("pgnotify sender: %w", err)
+	}
+
+	s := &Sender{cfg: cfg, owns: true, exec: execPrepared, follower: follower}
 	s.db = stdlib.OpenDB(*session,
 		stdlib.OptionAfterConnect(s.prepare),
 		// database/sql would spend a round trip on asking a connection that has been idle for a second whether it lives. The
 		// statement itself asks that too.
 		stdlib.OptionShouldPing(func(context.Context, stdlib.ShouldPingParams) bool { return false }),
+		stdlib.OptionResetSession(s.stay),
 	)
 	s.db.SetMaxOpenConns(1)
 	s.db.SetMaxIdleConns(1)
@@ -270,6 +279,7 @@ func (s *Sender) prepare(ctx context.Context, conn *pgx.Conn) error {
 	for i, text := range statements() {
 		pipeline.SendPrepare(preparedName(i), text, nil)
 	}
+	pipeline.SendQueryParams(serverSQL, nil, nil, nil, nil)
 	if err := pipeline.Sync(); err != nil {
 		return fmt.Errorf("prepare the notify statements: %w", err)
 	}
@@ -283,10 +293,43 @@ func (s *Sender) prepare(ctx context.Context, conn *pgx.Conn) error {
 		prepared[i] = result.(*pgconn.StatementDescription)
 		prepared[i].Name = preparedName(i) // a pipeline does not fill it in
 	}
+	server, err := s.serverIn(pipeline)
+	if err != nil {
+		_ = pipeline.Close()
+		return fmt.Errorf("ask which server it is: %w", err)
+	}
 	if err := pipeline.Close(); err != nil {
 		return fmt.Errorf("prepare the notify statements: %w", err)
 	}
 	conn.PgConn().CustomData()[preparedKey] = &prepared
+
+	s.follower.stop() // or it could say of this connection what is true of the one before
+	s.moved.Store(false)
+	s.follower.follow(server, func(time.Time) {
+		logger.Warnf(context.Background(), "%s: notifications are sent there from now on", errMoved)
+		s.moved.Store(true)
+	})
+	return nil
+}
+
+// serverIn reads the answer to serverSQL.
+func (s *Sender) serverIn(pipeline *pgconn.Pipeline) (string, error) {
+	result, err := pipeline.GetResults()
+	if err != nil {
+		return "", err
+	}
+	answer := result.(*pgconn.ResultReader).Read()
+	if answer.Err != nil {
+		return "", answer.Err
+	}
+	return string(answer.Rows[0][0]), nil
+}
+
+// stay is asked before a connection is used again, and makes the pool replace one that leads to another server than the next would.
+func (s *Sender) stay(context.Context, *pgx.Conn) error {
+	if s.moved.Load() {
+		return driver.ErrBadConn
+	}
 	return nil
 }
 
@@ -315,6 +358,7 @@ func (s *Sender) Close() error {
 	if !s.owns {
 		return nil
 	}
+	s.follower.stop()
 	if err := s.db.Close(); err != nil {
 		return fmt.Errorf("close the %s connection: %w", senderRole, err)
 	}

@@ -87,8 +87,8 @@ func TestRunNotifyLoopSendsAThousandPerRoundTrip(t *testing.T) {
 
 			crossed := proxy.Stats().Matching("notify-pump")
 			statements := int64(2*((n+999)/1000)) + 1 // ear.silent sends one more
-			assert.Equal(t, statements, crossed.Statements)
-			assert.Equal(t, statements+1, crossed.RoundTrips, "one more, with the connection, prepares all statements")
+			assert.Equal(t, statements+1, crossed.Statements, "one more, with the connection, asks which server it is")
+			assert.Equal(t, statements+1, crossed.RoundTrips, "and goes with the preparing of all statements")
 			assert.EqualValues(t, 1, crossed.Connections)
 		})
 	}
