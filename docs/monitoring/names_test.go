@@ -75,6 +75,27 @@ func scrapeLive(t *testing.T, want []string) (names map[string]bool) {
 		return status == http.StatusOK
 	}, soon, 10*time.Millisecond)
 
+	// A watcher, by way of the status page.
+	looking := make(chan struct{})
+	go func() {
+		defer close(looking)
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+cfg.Server.Address+"/status/events", nil)
+		if !assert.NoError(t, err) {
+			return
+		}
+		response, err := transport.RoundTrip(request)
+		if !assert.NoError(t, err) {
+			return
+		}
+		defer response.Body.Close()
+		assert.Equal(t, http.StatusOK, response.StatusCode)
+		_, _ = io.Copy(io.Discard, response.Body) // until the service ends
+	}()
+	t.Cleanup(func() {
+		stop()
+		<-looking
+	})
+
 	const id = `"actionId":{"run":{"org":"o","project":"p","domain":"d","name":"r"},"name":"a0"}`
 	rpc := "http://" + cfg.Server.Address + "/flyteidl2.workflow.InternalRunService/"
 	for method, body := range map[string]string{

@@ -43,6 +43,9 @@ func keyOf(row *models.Action) rowKey {
 type jointReader struct {
 	fetch func(ctx context.Context, keys []rowKey) (map[rowKey]*models.Action, error)
 
+	// observe is told of each statement: how many rows it was to read, how long it took, and why it failed, if it did.
+	observe func(rows int, took time.Duration, err error)
+
 	ctx    context.Context
 	cancel context.CancelFunc
 
@@ -61,7 +64,7 @@ type jointRequest struct {
 }
 
 func newJointReader(fetch func(ctx context.Context, keys []rowKey) (map[rowKey]*models.Action, error)) *jointReader {
-	j := &jointReader{fetch: fetch}
+	j := &jointReader{fetch: fetch, observe: func(int, time.Duration, error) {}}
 	j.ctx, j.cancel = context.WithCancel(context.Background())
 	return j
 }
@@ -98,7 +101,9 @@ func (j *jointReader) enter(request *jointRequest) {
 // run reads until nobody waits.
 func (j *jointReader) run() {
 	for batch, keys := j.take(); len(batch) > 0; batch, keys = j.take() {
+		began := time.Now()
 		rows, err := j.fetchInTime(keys)
+		j.observe(len(keys), time.Since(began), err)
 		if err != nil {
 			j.complain(len(batch), err)
 		}
