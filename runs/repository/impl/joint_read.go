@@ -166,8 +166,9 @@ func (j *jointReader) close() {
 	j.ended.Wait()
 }
 
-// fetchRowsSQL looks up each row by a query of its own within the statement, so that no figures about the table, right or wrong, make the
-// planner read all of it. The length of a large value is known without reading it.
+// fetchRowsSQL looks up each row by a query of its own within the statement, by its key, so that the cost is that of the rows that are asked for. OFFSET
+// keeps the planner from making one join of it, which might read the whole table; LIMIT would do so too, and make it hope to find the row
+// soon by looking through the table. The length of a large value is known without reading it.
 const fetchRowsSQL = `(
 	SELECT found.* FROM unnest(?::text[], ?::text[], ?::text[], ?::text[]) AS asked (project, domain, run_name, name)
 	CROSS JOIN LATERAL (
@@ -175,7 +176,7 @@ const fetchRowsSQL = `(
 		WHERE a.project = asked.project AND a.domain = asked.domain AND a.run_name = asked.run_name AND a.name = asked.name
 			AND coalesce(octet_length(a.action_spec), 0) + coalesce(octet_length(a.action_details), 0) +
 				coalesce(octet_length(a.detailed_info), 0) + coalesce(octet_length(a.run_spec), 0) <= ?
-		LIMIT 1) AS found)`
+		OFFSET 0) AS found)`
 
 // fetchRows reads rows by their keys, without the large ones.
 func (r *actionRepo) fetchRows(ctx context.Context, keys []rowKey) (map[rowKey]*models.Action, error) {

@@ -33,8 +33,9 @@ func readAheadFor(ctx context.Context, channel, payload string) *models.Action {
 	return &own
 }
 
-// fetchRowsSQL looks up each row by a query of its own within the statement, so that no figures about the table, right or wrong, make the
-// planner read all of it. The length of a large value is known without reading it. The keys are one parameter, so the statement is
+// fetchRowsSQL looks up each row by a query of its own within the statement, by its key, so that the cost is that of the rows that are asked for. OFFSET
+// keeps the planner from making one join of it, which might read the whole table; LIMIT would do so too, and make it hope to find the row
+// soon by looking through the table. The length of a large value is known without reading it. The keys are one parameter, so the statement is
 // the same for any number of them; as JSON, because drivers differ in how they bind arrays.
 const fetchRowsSQL = `
 SELECT found.* FROM json_to_recordset($1::text::json) AS asked ("Project" text, "Domain" text, "Run" text, "Name" text)
@@ -43,7 +44,7 @@ CROSS JOIN LATERAL (
 	WHERE a.project = asked."Project" AND a.domain = asked."Domain" AND a.run_name = asked."Run" AND a.name = asked."Name"
 		AND coalesce(octet_length(a.action_spec), 0) + coalesce(octet_length(a.action_details), 0) +
 			coalesce(octet_length(a.detailed_info), 0) + coalesce(octet_length(a.run_spec), 0) <= $2
-	LIMIT 1) AS found`
+	OFFSET 0) AS found`
 
 // fetchRowsFrom returns what reads rows by their keys, without the large ones. Columns that the model does not have are passed over.
 func fetchRowsFrom(db *sqlx.DB) func(ctx context.Context, keys []rowKey) (map[rowKey]*models.Action, error) {
