@@ -229,7 +229,8 @@ func TestListenerFollowsAFailover(t *testing.T) {
 func TestListenerMistrustsSnapshotsFromBeforeACrash(t *testing.T) {
 	server := dbtest.StartServer(t)
 	th := newThings(t, server.DSN())
-	r := startReplica(t, server.DSN(), th, nil)
+	// The write may come after the first catch-up of the new connection; then the next one has to find it.
+	r := startReplica(t, server.DSN(), th, func(c *ListenerConfig, _ *BacklogConfig) { c.CatchUpInterval = patience / 600 })
 	r.awaitReady(t)
 	v := r.startView(t, "run/")
 	incarnation := func() string {
