@@ -26,7 +26,7 @@ func TestValidateNamesKeyAndBound(t *testing.T) {
 		`postgres.username: "" is not 1 to 63 bytes long`:                           func(c *DbConfig) { c.Postgres.User = "" },
 		"postgres.passwordPath: must be empty when password is set":                 func(c *DbConfig) { c.Postgres.Password, c.Postgres.PasswordPath = "a", "b" },
 		"postgres.options: must not hold a password":                                func(c *DbConfig) { c.Postgres.ExtraOptions = "sslmode=disable PASSWORD = hush" },
-		"postgres.options: not a connection string":                                            func(c *DbConfig) { c.Postgres.ExtraOptions = "sslmode=sometimes" },
+		"postgres.options: not a connection string":                                 func(c *DbConfig) { c.Postgres.ExtraOptions = "sslmode=sometimes" },
 		"postgres.port: 0 is not within 1 to 65535\npostgres.username: \"\" is not": func(c *DbConfig) { c.Postgres.Port, c.Postgres.User = 0, "" },
 	} {
 		config := DefaultDbConfig()
