@@ -42,7 +42,8 @@ func TestReadAhead_ABurstTakesAStatementForManyRows(t *testing.T) {
 	require.Eventually(t, func() bool { return toBeRead(repo) > n-2*notifySubscriberSlots }, notifyPatience, 10*time.Millisecond)
 	watched.read(t, n)
 	assert.Positive(t, fetches.Load())
-	assert.Less(t, fetches.Load(), int64(n/10))
+	// Each payload may be told twice, and a row that nobody holds any more is read again; one by one they would take n and more.
+	assert.Less(t, fetches.Load(), int64(n/2))
 }
 
 // toBeRead is what the watchers have heard of and nobody has begun to read.
