@@ -3,6 +3,7 @@ package impl
 import (
 	linkedlist "container/list"
 	"context"
+	"slices"
 	"sync"
 	"time"
 	"weak"
@@ -38,8 +39,9 @@ const (
 type readAhead struct {
 	// hears says that note is called for every payload that may be told to the watcher. Without it no row is used but for the call that read it.
 	hears bool
-	// recent, if set, calls note for what arrived before note was called for everything, and may be told to the watcher. It is used once.
-	recent func(note func(payload string))
+	// recent, if set, returns what arrived before note was called for everything and may be told to the watcher, in the order in which it arrived, and
+	// perhaps some of what arrived since. It is used once.
+	recent func() []string
 	// fetch reads the rows that payloads name, those that it finds.
 	fetch func(ctx context.Context, payloads []string) (map[string]*models.Action, error)
 	// alone is the payload whose row was there last, but could not be had from fetch. It belongs to the watcher's goroutine.
@@ -75,7 +77,7 @@ type givenRow struct {
 // read returns the row that payload names, nil if there is none. readOne reads it by itself.
 func (a *readAhead) read(ctx context.Context, payload string, readOne func() (*models.Action, error)) (*models.Action, error) {
 	if a.recent != nil {
-		a.recent(a.note)
+		a.hearOf(a.recent())
 		a.recent = nil
 	}
 	begin := time.Now()
@@ -114,6 +116,17 @@ func (a *readAhead) note(payload string) {
 		a.queue.MoveToBack(place)
 	} else if len(a.heard) < readAheadPayloads {
 		a.heard[payload] = a.queue.PushBack(payload)
+	}
+}
+
+// hearOf puts what arrived before the rest in front of it.
+func (a *readAhead) hearOf(earlier []string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, payload := range slices.Backward(earlier) {
+		if a.heard[payload] == nil && len(a.heard) < readAheadPayloads {
+			a.heard[payload] = a.queue.PushFront(payload)
+		}
 	}
 }
 

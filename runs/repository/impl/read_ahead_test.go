@@ -261,19 +261,29 @@ func TestWhatIsRememberedIsBounded(t *testing.T) {
 
 func TestWhatArrivedBeforeTheWatcherIsReadAheadToo(t *testing.T) {
 	s := newShelf(true)
-	calls := 0
-	s.recent = func(note func(string)) {
-		calls++
-		for _, payload := range numbered(0, 50) {
-			s.write(payload)
-			note(payload)
-		}
+	for _, payload := range numbered(0, 60) {
+		s.write(payload)
 	}
-	for _, payload := range numbered(0, 50) {
+	s.note("a50")
+	s.note("a40") // again
+	s.note("a51")
+	calls := 0
+	s.recent = func() []string {
+		calls++
+		return numbered(0, 52)
+	}
+	for _, payload := range numbered(0, 60) {
 		s.ask(t, payload)
 	}
-	assert.Equal(t, [][]string{numbered(0, 50)}, s.fetches)
+	want := slices.Concat(numbered(0, 40), numbered(41, 50), []string{"a50", "a40", "a51"})
+	assert.Equal(t, want, s.fetches[0], "before what came later")
+	assert.Len(t, s.fetches, 1+8)
 	assert.Equal(t, 1, calls)
+
+	s = newShelf(true)
+	s.recent = func() []string { return numbered(0, 2*readAheadPayloads) }
+	s.ask(t, "a0")
+	assert.LessOrEqual(t, len(s.heard), readAheadPayloads)
 }
 
 // A broken connection takes with it what many wait for.

@@ -61,12 +61,13 @@ func isPlain(run *common.RunIdentifier) bool {
 func (r *readingAhead) watching(ctx context.Context, group aheadGroup) (_ context.Context, leave func()) {
 	ahead := r.newReadAhead(group.channel)
 	ahead.hears = true
-	ahead.recent = func(note func(payload string)) {
+	ahead.recent = func() (payloads []string) {
 		r.backlog.EachRecent(group.channel, func(payload string) {
 			if of, named := groupOf(group.channel, payload); named && of == group {
-				note(payload)
+				payloads = append(payloads, payload)
 			}
 		})
+		return payloads
 	}
 	r.ahead.add(group, ahead)
 	return r.reading(ctx, group.channel, ahead), func() { r.ahead.remove(group, ahead) }

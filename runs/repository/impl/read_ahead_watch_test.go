@@ -140,11 +140,11 @@ func TestABurstIsShownWithFewStatements(t *testing.T) {
 	}
 	// It stands at its first update, which nobody takes, until all have been heard of.
 	rig.eventually(func() bool { return rig.known() == n }, "the burst is not heard")
-	shown := map[string]bool{}
+	shown := map[string]*models.Action{} // held, as by a client that takes its time
 	for len(shown) < n {
 		update := w.next()
 		require.EqualValues(t, succeeded, update.Phase)
-		shown[update.Name] = true
+		shown[update.Name] = update
 	}
 	assert.LessOrEqual(t, rig.all.Load(), int64(n/10))
 	assert.Equal(t, rig.joint.Load(), rig.all.Load(), "none by itself")
@@ -162,11 +162,11 @@ func TestAWatcherThatComesLateReadsAhead(t *testing.T) {
 	}
 	rig.eventually(func() bool { return rig.listener.Stats().Backlog.HandedOn >= 2*n }, "the burst is not heard")
 	w := rig.watchActions(runID("run"), 0)
-	shown := map[string]bool{}
+	shown := map[string]*models.Action{} // held, as by a client that takes its time
 	for len(shown) < n {
 		update := w.next()
 		require.Equal(t, "run", update.RunName)
-		shown[update.Name] = true
+		shown[update.Name] = update
 	}
 	assert.LessOrEqual(t, rig.all.Load(), int64(n/10))
 	assert.LessOrEqual(t, rig.rows.Load(), int64(n+n/2), "and not the other run's")
