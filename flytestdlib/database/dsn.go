@@ -2,6 +2,7 @@ package database
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -31,8 +32,13 @@ func CheckDsn(dsn string) error {
 	if err == nil {
 		return nil
 	}
+	// The driver quotes the string in backquotes, then says what is wrong. Should it ever say so in another way, nothing is passed on.
 	text := err.Error()
-	return fmt.Errorf("not a connection string: %s", text[strings.LastIndex(text, "`: ")+len("`: "):])
+	end := strings.LastIndex(text, "`: ")
+	if end < 0 {
+		return errors.New("not a connection string")
+	}
+	return fmt.Errorf("not a connection string: %s", text[end+len("`: "):])
 }
 
 func (c PostgresConfig) resolvePassword() (string, error) {

@@ -126,6 +126,7 @@ func (j *jointReader) fetchInTime(keys []rowKey) (rows map[rowKey]*models.Action
 	return j.fetch(ctx, keys)
 }
 
+// complain is no logger.Fold, because this file is carried to Flyte, whose logger has none.
 func (j *jointReader) complain(requests int, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
